@@ -1,0 +1,50 @@
+# make demo       the main job, from nothing
+# make check      lint, types, import rules, tests that need neither root nor services
+# make test       what CI runs; as root it runs the native tests a second time as an ordinary user
+# make test-full  the long and heavy rest
+# make bench      the figures
+SHELL := /bin/sh
+# An interpreter that an ordinary user can execute too: one below a closed home directory would not do.
+PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo check lint test test-user test-full bench clean setup
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml hatch_build.py $(wildcard backends/helper/*.c backends/helper/*.h)
+	@test -n "$(PYTHON)" || { echo "isandbox needs Python 3.11 or newer with venv (apt-get install python3-venv)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/isandbox run -- python3 examples/demo.py
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/unasync.py --check
+
+check: lint
+	$(BIN)/python -m pytest -q -m "not native and not package and not full"
+
+test: lint
+	$(BIN)/python -m pytest -m "not full"
+	$(MAKE) test-user
+
+# As root: the native tests again as a user who is nobody in particular, from a copy that this user can read.
+test-user: setup
+	@if [ "$$(id -u)" = 0 ]; then sh scripts/as_user.sh "$(PYTHON)"; else echo "test-user: already an ordinary user"; fi
+
+test-full: test
+	$(BIN)/python -m pytest -m full
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) dist build backends/isandbox_backends/_bin

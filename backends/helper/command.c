@@ -1,0 +1,203 @@
+#include "command.h"
+
+struct command *commands;
+
+static struct command *spare; /* the last freed one: the next command starts on warm pages */
+
+#define SWEEP_FIRST_NS 2000000ull
+#define SWEEP_LIMIT_NS 900000000ull
+
+struct command *
+command_find (u32 id)
+{
+  for (struct command *c = commands; c; c = c->next)
+    if (c->start.id == id)
+      return c;
+  return NULL;
+}
+
+static struct command *
+allocate (void)
+{
+  struct command *c = spare;
+  spare = NULL;
+  if (!c)
+    c = map_pages (sizeof *c);
+  else
+    memset (c, 0, offsetof (struct command, inline_request));
+  if (c)
+    c->fd_in = c->fd_out = c->fd_err = c->fd_script = c->fd_status = -1;
+  return c;
+}
+
+/* The server's copies of the pipes. The fields stay as they are: the keeper may be reading them right now. */
+static void
+close_pipes (const struct command *c)
+{
+  const int pipes[] = { c->fd_in, c->fd_out, c->fd_err, c->fd_script };
+  for (size_t i = 0; i < sizeof pipes / sizeof pipes[0]; i++)
+    if (pipes[i] >= 0)
+      SYS (close, pipes[i]);
+}
+
+static void
+release (struct command *c)
+{
+  SYS (close, c->fd_status);
+  if (c->request != c->inline_request)
+    unmap_pages (c->request, c->request_bytes);
+  if (spare)
+    unmap_pages (spare, sizeof *spare);
+  spare = c;
+}
+
+__attribute__ ((noreturn)) static void
+refuse (const char *why)
+{
+  fail ("protocol", why, -EPROTO);
+}
+
+/* COUNT strings from *s, all ending before END, into a NULL-terminated vector at OUT. */
+static char **
+take_strings (char **s, const char *end, u32 count, char **out)
+{
+  char **vector = out;
+  while (count--)
+    {
+      if (*s >= end)
+        refuse ("string missing");
+      *out++ = *s;
+      *s += str_len (*s) + 1; /* the payload ends with NUL: checked by the caller */
+    }
+  *out = NULL;
+  return vector;
+}
+
+/* The payload is copied behind the two pointer vectors, so that it lives exactly as long as the command. */
+static void
+parse_request (struct command *c, const u8 *payload, size_t len)
+{
+  if (len < sizeof c->start + 1 || payload[len - 1] != 0)
+    refuse ("START is too short");
+  memcpy (&c->start, payload, sizeof c->start);
+  size_t strings = len - sizeof c->start;
+  if (c->start.argc > strings || c->start.envc > strings || c->start.argc == 0)
+    refuse ("string counts");
+  size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
+  c->request = c->inline_request;
+  c->request_bytes = vectors + strings;
+  if (c->request_bytes > INLINE_REQUEST)
+    c->request = map_pages (c->request_bytes);
+  if (!c->request)
+    refuse ("no memory for the request");
+  char *text = c->request + vectors, *end = text + strings;
+  memcpy (text, payload + sizeof c->start, strings);
+  c->cwd = text;
+  text += str_len (text) + 1;
+  c->argv = take_strings (&text, end, c->start.argc, (char **) c->request);
+  c->env = take_strings (&text, end, c->start.envc, c->argv + c->start.argc + 1);
+}
+
+static int
+take_fd (const int *fds, int nfds, int *next)
+{
+  if (*next >= nfds)
+    refuse ("descriptor missing");
+  return fds[(*next)++];
+}
+
+static void
+take_descriptors (struct command *c, const int *fds, int nfds)
+{
+  int next = 0;
+  u32 flags = c->start.flags;
+  c->fd_status = take_fd (fds, nfds, &next);
+  c->fd_out = take_fd (fds, nfds, &next);
+  if (!(flags & START_MERGE))
+    c->fd_err = take_fd (fds, nfds, &next);
+  if (flags & START_STDIN)
+    c->fd_in = take_fd (fds, nfds, &next);
+  if (flags & START_SCRIPT)
+    c->fd_script = take_fd (fds, nfds, &next);
+  if (next != nfds)
+    refuse ("descriptors left over");
+}
+
+void
+command_start (const u8 *payload, size_t len, const int *fds, int nfds)
+{
+  struct command *c = allocate ();
+  if (!c)
+    refuse ("no memory for a command");
+  parse_request (c, payload, len);
+  take_descriptors (c, fds, nfds);
+  if (command_find (c->start.id))
+    refuse ("id in use");
+
+  c->own_processes = 2;
+  for (const struct command *other = commands; other; other = other->next)
+    c->own_processes++;
+  c->started_ns = now_ns ();
+  if (c->start.timeout_ms)
+    c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
+  long pid = clone_call (CLONE_VM | SIGCHLD, c->keeper_stack + STACK_SIZE, keeper_main, c);
+  if (pid < 0)
+    {
+      c->start_errno = (u32) -pid;
+      c->start_stage = STAGE_IDENTITY;
+      keeper_report (c->fd_status, c, 127 << 8, 0);
+      close_pipes (c);
+      release (c);
+      return;
+    }
+  c->keeper = (i32) pid;
+  c->next = commands;
+  commands = c;
+  /* The keeper has its own copies. Ours would keep the pipes open when the command has ended. The status pipe stays: if
+   * the keeper is murdered, the server reports in its place. */
+  close_pipes (c);
+}
+
+void
+command_end (struct command *c, u32 fault)
+{
+  if (!c->fault && !c->reported)
+    c->fault = fault;
+  if (!c->sweep_until_ns)
+    c->sweep_until_ns = now_ns () + SWEEP_LIMIT_NS;
+  sweep (c);
+  c->sweep_ns = now_ns () + SWEEP_FIRST_NS;
+}
+
+/* The keeper clears CHILD, then waits until SIGNALLING is 0, and only then reaps: so a pid read here cannot have been given
+ * to another process. The server never waits for a keeper. */
+void
+command_signal (struct command *c, int signal)
+{
+  __atomic_store_n (&c->signalling, 1, __ATOMIC_SEQ_CST);
+  i32 child = __atomic_load_n (&c->child, __ATOMIC_SEQ_CST);
+  if (child > 0 && SYS (kill, -child, signal) < 0) /* each command leads a process group */
+    SYS (kill, child, signal);
+  __atomic_store_n (&c->signalling, 0, __ATOMIC_SEQ_CST);
+}
+
+/* An orderly keeper exits 0 after its report. Any other end is the work of a command that shares its uid. */
+void
+command_keeper_gone (struct command *c, int wait_status)
+{
+  struct command **link = &commands;
+  while (*link != c)
+    link = &(*link)->next;
+  *link = c->next;
+  if (wait_status != 0)
+    {
+      sweep_orphans ();
+      if (!c->reported)
+        {
+          if (!c->fault)
+            c->fault = FAULT_KILLED;
+          keeper_report (c->fd_status, c, SIGKILL, 0);
+        }
+    }
+  release (c);
+}

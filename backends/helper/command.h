@@ -1,0 +1,69 @@
+/* One command: its request, the keeper that watches over it, and what became of it.
+ *
+ * Processes: serve.c (the sandbox's first process) makes a *keeper* per command with CLONE_VM; the keeper is a child
+ * subreaper, vforks the command, reaps everything the command leaves behind, and writes the reports. When the keeper sees
+ * ECHILD nothing of the command is left. The structure below is shared memory between the three.
+ */
+#ifndef ISANDBOX_COMMAND_H
+#define ISANDBOX_COMMAND_H
+
+#include "plan.h"
+#include "protocol.h"
+
+#define MAX_COMMANDS 1024
+#define STACK_SIZE 16384
+#define INLINE_REQUEST 8192
+
+/* Descriptor numbers inside a keeper. */
+#define KEEPER_STATUS_FD 3
+#define KEEPER_SCRIPT_FD 4
+
+struct command {
+  struct command *next;
+  struct start_request start;
+  const char *cwd;
+  char **argv, **env;
+  char *request; /* the START payload: INLINE or its own pages */
+  size_t request_bytes;
+
+  int fd_in, fd_out, fd_err, fd_script, fd_status; /* -1: none */
+  i32 keeper;        /* pid */
+  u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
+  u64 started_ns, deadline_ns, sweep_ns, sweep_until_ns;
+
+  /* Written by one process, read by another; see signal_command for the order that matters. */
+  volatile i32 child;      /* pid of the command, 0 before it starts and after it is reaped */
+  volatile i32 signalling; /* the server is about to use CHILD */
+  volatile u32 fault;
+  volatile u32 reported;   /* the keeper has sent EXIT */
+  volatile u32 start_errno, start_stage;
+
+  char inline_request[INLINE_REQUEST] __attribute__ ((aligned (16)));
+  u8 keeper_stack[STACK_SIZE] __attribute__ ((aligned (16)));
+  u8 child_stack[STACK_SIZE] __attribute__ ((aligned (16)));
+};
+
+extern struct command *commands; /* those whose keeper lives */
+
+/* command.c: the server's side */
+void command_start (const u8 *payload, size_t len, const int *fds, int nfds);
+struct command *command_find (u32 id);
+void command_end (struct command *c, u32 fault); /* end all its processes; sets the fault if there is none yet */
+void command_signal (struct command *c, int signal);
+void command_keeper_gone (struct command *c, int wait_status);
+
+/* keeper.c: runs in the keeper and in the command's process until exec */
+int keeper_main (void *command);
+void keeper_report (int fd, struct command *c, int wait_status, int lingering);
+
+/* fileops.c: runs as the command's user, in its view, instead of a program */
+int file_operation (struct command *c);
+
+/* sweep.c */
+void sweep (struct command *c);       /* one pass: kill every process the command started */
+void sweep_orphans (void);            /* processes that lost their keeper */
+
+/* watch.c */
+void watch (void); /* end the largest command when memory is over its quota; end those over their CPU time */
+
+#endif

@@ -1,0 +1,244 @@
+/* The keeper of one command, and the command's own process until exec. Both share memory with the server: raw system calls
+ * only, nothing here allocates, and nothing written here belongs to another command. */
+#include "command.h"
+
+#define PATH_MAX 4096
+
+/* Keep only 0, 1, 2, the status pipe and the script; everything else (control socket, other commands' pipes) is closed. */
+static long
+arrange_descriptors (struct command *c)
+{
+  long in = c->fd_in;
+  if (in < 0 && (in = SYS (openat, AT_FDCWD, "/dev/null", O_RDONLY | O_CLOEXEC, 0)) < 0)
+    return in;
+  long r;
+  if ((r = SYS (dup3, in, 0, 0)) < 0 || (r = SYS (dup3, c->fd_out, 1, 0)) < 0
+      || (r = SYS (dup3, c->fd_err >= 0 ? c->fd_err : c->fd_out, 2, 0)) < 0
+      || (r = SYS (dup3, c->fd_status, KEEPER_STATUS_FD, O_CLOEXEC)) < 0)
+    return r;
+  if (c->fd_script < 0)
+    SYS (close, KEEPER_SCRIPT_FD);
+  else if ((r = SYS (dup3, c->fd_script, KEEPER_SCRIPT_FD, O_CLOEXEC)) < 0)
+    return r;
+  return SYS (close_range, 5, ~0u, 0);
+}
+
+static long
+set_limits (const struct command *c)
+{
+  size_t at = 0;
+  struct record r;
+  long result = 0;
+  while (plan_next (&at, &r))
+    if (r.tag == PLAN_RLIMIT)
+      {
+        const struct plan_rlimit *limit = (const struct plan_rlimit *) r.data;
+        struct rlimit value = { limit->soft, limit->hard };
+        if ((result = SYS (prlimit64, 0, limit->resource, &value, 0)) < 0)
+          return result;
+      }
+  if (plan.mode->pids && (plan.mode->flags & MODE_NAMESPACES))
+    {
+      /* RLIMIT_NPROC counts per user namespace and uid: the helper's own processes count where they share the uid. */
+      u64 limit = plan.mode->pids + ((plan.mode->flags & MODE_SPLIT_UID) ? 0 : c->own_processes);
+      struct rlimit value = { limit, limit };
+      result = SYS (prlimit64, 0, RLIMIT_NPROC, &value, 0);
+    }
+  return result;
+}
+
+static long
+become_command_user (const struct command *c)
+{
+  long r;
+  if (plan.affinity && (r = SYS (sched_setaffinity, 0, plan.affinity_len, plan.affinity)) < 0)
+    return r;
+  if ((r = set_limits (c)) < 0)
+    return r;
+  if (plan.mode->flags & MODE_SPLIT_UID)
+    {
+      u32 uid = plan.mode->command_uid, gid = plan.mode->command_gid;
+      if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
+        return r;
+    }
+  SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after setresuid, which clears it */
+  SYS (umask, 022);
+  u64 none = 0;
+  return SYS (rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
+}
+
+static const char *
+search_path (struct command *c)
+{
+  for (char **e = c->env; *e; e++)
+    if (str_prefix (*e, "PATH="))
+      return *e + 5;
+  return "/usr/local/bin:/usr/bin:/bin";
+}
+
+/* As execvp does: a name without a slash is looked for in PATH; EACCES is remembered, other failures go on. */
+static long
+execute (struct command *c)
+{
+  const char *name = c->argv[0];
+  if (str_chr (name, '/'))
+    return SYS (execve, name, c->argv, c->env);
+  if (!*name)
+    return -ENOENT;
+  char path[PATH_MAX];
+  long result = -ENOENT;
+  for (const char *p = search_path (c); *p;)
+    {
+      size_t len = 0;
+      for (; *p && *p != ':'; p++)
+        if (len + 2 < sizeof path)
+          path[len++] = *p;
+      if (*p)
+        p++;
+      if (len == 0)
+        path[len++] = '.';
+      path[len++] = '/';
+      if (put_str (path, sizeof path, len, name) - len < str_len (name))
+        continue;
+      long r = SYS (execve, path, c->argv, c->env);
+      if (r == -EACCES)
+        result = r;
+      else if (r != -ENOENT && r != -ENOTDIR)
+        return r;
+    }
+  return result;
+}
+
+static int
+stop (struct command *c, u32 stage, long error)
+{
+  c->start_stage = stage;
+  c->start_errno = (u32) -error;
+  return stage == STAGE_EXEC && error != -ENOENT && error != -ENOTDIR ? 126 : 127;
+}
+
+/* The command's process, in shared memory until exec: what it leaves in *c is how the keeper learns of a failure. */
+static int
+child_main (void *arg)
+{
+  struct command *c = arg;
+  long r;
+  SYS0 (setsid);
+  if ((r = become_command_user (c)) < 0)
+    return stop (c, STAGE_IDENTITY, r);
+  if ((r = SYS (chdir, c->cwd)) < 0)
+    return stop (c, STAGE_CWD, r);
+  if (c->start.operation)
+    return file_operation (c);
+  if (c->fd_script >= 0 && (r = SYS (dup3, KEEPER_SCRIPT_FD, 3, 0)) < 0)
+    return stop (c, STAGE_STDIO, r);
+  SYS (close_range, c->fd_script >= 0 ? 4 : 3, ~0u, 0);
+  return stop (c, STAGE_EXEC, execute (c));
+}
+
+void
+keeper_report (int fd, struct command *c, int wait_status, int lingering)
+{
+  struct rusage usage;
+  memset (&usage, 0, sizeof usage);
+  if (fd == KEEPER_STATUS_FD) /* in the keeper: all that it reaped */
+    SYS (getrusage, RUSAGE_CHILDREN, &usage);
+  struct exit_report report = {
+    .id = c->start.id,
+    .wait_status = wait_status,
+    .fault = c->fault,
+    .start_errno = c->start_errno,
+    .start_stage = c->start_stage,
+    .lingering = (u32) lingering,
+    .maxrss_kb = (u32) usage.maxrss,
+    .utime_us = (u64) (usage.utime.sec * 1000000 + usage.utime.usec),
+    .stime_us = (u64) (usage.stime.sec * 1000000 + usage.stime.usec),
+    .duration_us = (now_ns () - c->started_ns) / 1000,
+  };
+  c->reported = 1;
+  send_frame (fd, FRAME_EXIT, &report, sizeof report);
+}
+
+static int
+children_left (void)
+{
+  struct siginfo_wait info;
+  for (;;)
+    {
+      info.pid = 0;
+      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
+        return 0;
+      if (info.pid == 0)
+        return 1;
+      SYS (wait4, info.pid, 0, __WALL, 0); /* dead already: it does not linger */
+    }
+}
+
+/* Reap until nothing is left. The report goes out when the command itself has ended; when the sandbox ended it, only after
+ * its last descendant, so that the host can say that nothing is left. */
+static void
+reap (struct command *c, i32 child)
+{
+  int status = 0, ended = 0;
+  for (;;)
+    {
+      struct siginfo_wait info;
+      long r = SYS (waitid, P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL, 0);
+      if (r == -EINTR)
+        continue;
+      if (r < 0)
+        break; /* ECHILD: the proof that nothing is left */
+      if (info.pid == child && !ended)
+        {
+          __atomic_store_n (&c->child, 0, __ATOMIC_SEQ_CST);
+          while (__atomic_load_n (&c->signalling, __ATOMIC_SEQ_CST))
+            SYS0 (sched_yield);
+          SYS (wait4, child, &status, __WALL, 0);
+          ended = 1;
+        }
+      else
+        SYS (wait4, info.pid, 0, __WALL, 0);
+      if (ended && !c->reported && !c->fault)
+        keeper_report (KEEPER_STATUS_FD, c, status, children_left ());
+    }
+  if (!c->reported)
+    keeper_report (KEEPER_STATUS_FD, c, status, 0);
+}
+
+int
+keeper_main (void *arg)
+{
+  struct command *c = arg;
+  SYS (prctl, PR_SET_NAME, "isandbox-keeper", 0, 0, 0);
+  SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  long r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  if (r == 0)
+    r = arrange_descriptors (c);
+  if (r < 0)
+    {
+      stop (c, STAGE_STDIO, r);
+      keeper_report (c->fd_status, c, 127 << 8, 0);
+      return 0;
+    }
+  /* A file operation may wait for a slow disk: no vfork, so that the keeper can still be told to end it. */
+  u64 flags = CLONE_VM | SIGCHLD | (c->start.operation ? 0 : CLONE_VFORK);
+  r = clone_call (flags, c->child_stack + STACK_SIZE, child_main, c);
+  if (r < 0)
+    {
+      stop (c, STAGE_IDENTITY, r);
+      keeper_report (KEEPER_STATUS_FD, c, 127 << 8, 0);
+      return 0;
+    }
+  if (!c->start.operation)
+    __atomic_store_n (&c->child, (i32) r, __ATOMIC_SEQ_CST);
+  for (int fd = 0; fd < 3; fd++)
+    SYS (close, fd);
+  SYS (close, KEEPER_SCRIPT_FD);
+  if ((c->start.flags & START_WANT_STARTED) && !c->start_errno)
+    {
+      u32 started[2] = { c->start.id, (u32) r };
+      send_frame (KEEPER_STATUS_FD, FRAME_STARTED, started, sizeof started);
+    }
+  reap (c, (i32) r);
+  return 0;
+}

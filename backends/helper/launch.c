@@ -1,0 +1,74 @@
+/* From the host's namespaces into new ones. The launcher makes the sandbox's first process as its own sibling
+ * (CLONE_PARENT), so that the host is its parent, maps its ids, and ends. */
+#include "protocol.h"
+#include "setup.h"
+
+static void
+write_map (long pid, const char *file, const char *text)
+{
+  char path[64];
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) pid);
+  put_str (path, sizeof path, len, file);
+  must (write_file (path, text), "map ids", path);
+}
+
+/* The launcher's last act. The child waits at the gate until its ids are mapped. */
+__attribute__ ((noreturn)) static void
+release (long pid, int gate)
+{
+  /* First, so that the host can end and reap the child whatever happens next. */
+  u32 seen = (u32) pid;
+  must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &seen, sizeof seen), "launch", "report");
+  if (!(plan.mode->flags & MODE_SPLIT_UID))
+    write_map (pid, "/setgroups", "deny"); /* the kernel's condition for an unprivileged gid_map */
+  write_map (pid, "/gid_map", plan.gid_map);
+  write_map (pid, "/uid_map", plan.uid_map);
+  must (write_all (gate, "", 1), "launch", "release");
+  exit_now (0);
+}
+
+static void
+await_release (int gate)
+{
+  char byte;
+  long r;
+  while ((r = SYS (read, gate, &byte, 1)) == -EINTR)
+    ;
+  if (r != 1) /* the launcher failed and has told the host why */
+    exit_now (125);
+}
+
+void
+launch (void)
+{
+  int early = (plan.mode->flags & MODE_OPEN_EARLY) != 0;
+  int gate[2];
+  if (early)
+    mounts_open_sources ();
+  must (SYS (pipe2, gate, O_CLOEXEC), "launch", "pipe");
+  /* CLONE_PARENT wants no exit signal of its own: the child takes the launcher's, SIGCHLD. */
+  long pid = SYS (clone, plan.mode->clone_flags | CLONE_PARENT, 0, 0, 0, 0);
+  must (pid, "create namespaces", "");
+  if (pid > 0)
+    {
+      SYS (close, gate[0]);
+      release (pid, gate[1]);
+    }
+  SYS (close, gate[1]);
+  await_release (gate[0]);
+  SYS (close, gate[0]);
+
+  SYS0 (setsid);
+  must (SYS (mount, 0, "/", 0, MS_REC | MS_PRIVATE, 0), "private mounts", "");
+  if (!early)
+    mounts_open_sources ();
+  if (plan.mode->flags & MODE_SPLIT_UID)
+    confine_become_root ();
+  mounts_build ();
+  if (plan.hostname)
+    must (SYS (sethostname, plan.hostname, str_len (plan.hostname)), "hostname", plan.hostname);
+  if (plan.mode->flags & MODE_LOOPBACK)
+    confine_loopback_up ();
+  confine_forever ();
+}

@@ -1,0 +1,74 @@
+/* The compiled plan: what the host decided, as records the helper only has to carry out.
+ *
+ * Layout: "ISBP", u32 version, u32 total bytes, u32 0, then records of u32 tag, u32 length, payload padded to 8 bytes. Strings in
+ * a payload end with NUL. The plan is checked as a whole before anything is done; a record that does not parse, or a tag
+ * that is not known, ends the start. The host's half is _shared/plan.py.
+ */
+#ifndef ISANDBOX_PLAN_H
+#define ISANDBOX_PLAN_H
+
+#include "base.h"
+
+#define PLAN_VERSION 1
+#define PLAN_MAX (16u << 20)
+
+enum plan_tag {
+  PLAN_MODE = 1,       /* struct plan_mode */
+  PLAN_ID_MAPS = 2,    /* uid_map\0 gid_map\0 */
+  PLAN_BIND = 3,       /* struct plan_bind, source\0 target\0 */
+  PLAN_TMPFS = 4,      /* u32 attributes, u32 0, options\0 target\0 */
+  PLAN_PROC = 5,       /* target\0 */
+  PLAN_DEVPTS = 6,     /* target\0 */
+  PLAN_DIR = 7,        /* u32 mode, u32 0, target\0 */
+  PLAN_SYMLINK = 8,    /* text\0 target\0 */
+  PLAN_FILE = 9,       /* u32 mode, u32 length, target\0 content */
+  PLAN_HOSTNAME = 10,  /* name\0 */
+  PLAN_RLIMIT = 11,    /* struct plan_rlimit */
+  PLAN_LANDLOCK = 12,  /* u64 handled accesses, u64 scopes */
+  PLAN_ALLOW = 13,     /* u64 accesses, path\0: one Landlock rule */
+  PLAN_SECCOMP = 14,   /* struct sock_filter[] */
+  PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
+};
+
+#define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */
+#define MODE_SPLIT_UID 2  /* commands run as another uid than the helper */
+#define MODE_LOOPBACK 4
+#define MODE_OPEN_EARLY 8 /* clone the mount sources with the caller's own credentials, before the namespaces */
+
+struct plan_mode {
+  u64 clone_flags;
+  u32 flags, command_uid, command_gid, pids; /* pids: 0 for no limit */
+  u64 memory;                                /* bytes that all commands may use together; 0 for no limit */
+  u64 cpu_ns;                                /* CPU time of one command with all its children; 0 for no limit */
+};
+
+struct plan_bind {
+  u32 attributes; /* MOUNT_ATTR_* */
+  u32 idmap;      /* 1: the directory's owner appears as the command's user */
+  u32 optional;   /* 1: a source that does not exist is left out */
+  u32 recursive;
+};
+
+struct plan_rlimit { u32 resource, pad; u64 soft, hard; };
+
+struct record { u32 tag, len; const u8 *data; };
+
+struct plan {
+  const u8 *base;
+  size_t size;
+  const struct plan_mode *mode;
+  const char *uid_map, *gid_map, *hostname;
+  const u8 *seccomp;
+  u32 seccomp_len;
+  const u64 *landlock; /* handled, scopes */
+  const u64 *affinity;
+  u32 affinity_len;
+};
+
+extern struct plan plan;
+
+void plan_load (int fd);
+/* Records in order: start with *at = 0; 0 when there are no more. */
+int plan_next (size_t *at, struct record *r);
+
+#endif

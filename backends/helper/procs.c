@@ -1,0 +1,122 @@
+#include "procs.h"
+
+struct dirent64 { u64 ino; i64 off; u16 reclen; u8 type; char name[]; };
+
+static struct proc *table;
+
+/* Fields of /proc/PID/stat after the command name, which may hold anything: the last ')' ends it (man 5 proc). */
+static int
+parse_stat (const char *text, struct proc *p)
+{
+  const char *s = NULL;
+  for (const char *t = text; *t; t++)
+    if (*t == ')')
+      s = t;
+  if (!s || s[1] != ' ' || !s[2] || s[3] != ' ')
+    return 0;
+  p->state = s[2];
+  s += 4;
+  p->parent = (i32) take_num (&s);
+  p->cpu_ticks = 0;
+  for (int field = 5; field <= 17 && *s; field++)
+    {
+      while (*s == ' ' || *s == '-')
+        s++;
+      u64 n = take_num (&s);
+      if (field >= 14)
+        p->cpu_ticks += n;
+    }
+  return 1;
+}
+
+static int
+read_stat (i32 pid, struct proc *p)
+{
+  char path[32], text[512];
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) pid);
+  put_str (path, sizeof path, len, "/stat");
+  if (read_file (path, text, sizeof text) <= 0)
+    return 0;
+  p->pid = pid;
+  p->mark = 0;
+  return parse_stat (text, p);
+}
+
+struct procs
+procs_read (void)
+{
+  struct procs found = { 0, NULL };
+  if (!table)
+    table = map_pages (MAX_PROCS * sizeof *table); /* touched only as far as it is used */
+  long dir = SYS (openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (!table || dir < 0)
+    return found;
+  found.list = table;
+  static u8 buf[16384] __attribute__ ((aligned (8)));
+  long n;
+  while ((n = SYS (getdents64, dir, buf, sizeof buf)) > 0)
+    for (long pos = 0; pos < n;)
+      {
+        const struct dirent64 *entry = (const struct dirent64 *) (buf + pos);
+        pos += entry->reclen;
+        const char *name = entry->name;
+        i32 pid = (i32) take_num (&name);
+        if (pid > 0 && *name == 0 && found.count < MAX_PROCS && read_stat (pid, &table[found.count]))
+          found.count++;
+      }
+  SYS (close, dir);
+  return found;
+}
+
+u32
+procs_mark_descendants (struct procs *p, i32 root)
+{
+  u32 live = 0;
+  for (int changed = 1; changed;)
+    {
+      changed = 0;
+      for (u32 i = 0; i < p->count; i++)
+        {
+          struct proc *q = &p->list[i];
+          if (q->mark)
+            continue;
+          int child = q->parent == root;
+          for (u32 j = 0; !child && j < p->count; j++)
+            child = p->list[j].mark && p->list[j].pid == q->parent;
+          if (child)
+            {
+              q->mark = 1;
+              changed = 1;
+              live += q->state != 'Z';
+            }
+        }
+    }
+  return live;
+}
+
+i32
+proc_parent (i32 pid)
+{
+  struct proc p;
+  return read_stat (pid, &p) ? p.parent : -ENOENT;
+}
+
+/* resident minus shared of /proc/PID/statm, in pages of 4 KiB (both architectures as Debian builds them). */
+u64
+proc_private_bytes (i32 pid)
+{
+  char path[32], text[128];
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) pid);
+  put_str (path, sizeof path, len, "/statm");
+  if (read_file (path, text, sizeof text) <= 0)
+    return 0;
+  const char *s = text;
+  take_num (&s);
+  s++;
+  u64 resident = take_num (&s);
+  s++;
+  u64 shared = take_num (&s);
+  return resident > shared ? (resident - shared) * 4096 : 0;
+}

@@ -1,0 +1,27 @@
+/* A picture of the processes in /proc: who is whose child, who is stopped, who uses what. */
+#ifndef ISANDBOX_PROCS_H
+#define ISANDBOX_PROCS_H
+
+#include "base.h"
+
+#define MAX_PROCS 32768
+
+struct proc {
+  i32 pid, parent;
+  char state;
+  u8 mark;
+  u64 cpu_ticks; /* utime + stime + cutime + cstime */
+};
+
+struct procs { u32 count; struct proc *list; };
+
+/* The table is static and reused: at most one picture is alive at a time. Processes past MAX_PROCS are not in it. */
+struct procs procs_read (void);
+/* Mark every descendant of ROOT (not ROOT itself); returns how many that are not zombies. */
+u32 procs_mark_descendants (struct procs *p, i32 root);
+/* Parent of PID right now, or a negative errno. */
+i32 proc_parent (i32 pid);
+/* Anonymous memory of PID, bytes. */
+u64 proc_private_bytes (i32 pid);
+
+#endif

@@ -1,0 +1,78 @@
+/* The wire between host and helper, version PROTOCOL_VERSION. The host's half is _shared/protocol.py; docs/decisions/0003
+ * says why it looks like this.
+ *
+ * Every message is a frame: u32 payload length, u16 type, u16 number of descriptors that travel with it; then the
+ * payload. Integers are little-endian. Frames of many commands share one stream, told apart by the command's id. As a
+ * negotiated short cut (feature bit FEATURE_FDS) a START carries the command's pipes as descriptors, and its reports come
+ * back on a status pipe of its own, so that no process has to relay or demultiplex anything.
+ */
+#ifndef ISANDBOX_PROTOCOL_H
+#define ISANDBOX_PROTOCOL_H
+
+#include "base.h"
+
+#define PROTOCOL_VERSION 1
+#define FEATURE_FDS 1
+
+#define FRAME_HEADER 8
+#define FRAME_MAX (4u << 20) /* a START with 1 MiB of argv and as much environment fits; more is refused */
+
+enum frame_type {
+  /* helper to host */
+  FRAME_HELLO = 1,    /* u32 version, features, landlock abi, layers */
+  FRAME_ERROR = 2,    /* u32 errno, stage\0 object\0: the start failed */
+  FRAME_LAUNCHED = 3, /* u32 pid of the sandbox's first process, as the host sees it */
+  FRAME_STARTED = 4,  /* u32 id, pid */
+  FRAME_EXIT = 5,     /* struct exit_report */
+  /* host to helper */
+  FRAME_START = 16,  /* struct start_request, cwd\0, argv..., env... */
+  FRAME_KILL = 17,   /* u32 id, fault: end every process of the command */
+  FRAME_SIGNAL = 18, /* u32 id, signal: to the command's process group */
+};
+
+enum fault {
+  FAULT_NONE = 0,
+  FAULT_TIMEOUT = 1,
+  FAULT_OOM = 2,
+  FAULT_CPU = 3,
+  FAULT_OUTPUT = 4,
+  FAULT_CANCELLED = 5,
+  FAULT_KILLED = 6,
+};
+
+enum limit { LIMIT_FILE_SIZE = 1 };
+
+/* Where a command failed before its program ran. */
+enum start_stage { STAGE_NONE = 0, STAGE_STDIO = 1, STAGE_IDENTITY = 2, STAGE_CWD = 3, STAGE_EXEC = 4, STAGE_FILE = 5 };
+
+enum start_flags {
+  START_STDIN = 1,        /* a stdin descriptor follows; without it the command reads /dev/null */
+  START_MERGE = 2,        /* stderr goes where stdout goes: no descriptor for it */
+  START_SCRIPT = 4,       /* one more descriptor, which the command gets as fd 3 */
+  START_WANT_STARTED = 8, /* send STARTED as well as EXIT */
+};
+
+struct start_request {
+  u32 id, flags, timeout_ms; /* 0: no time-out */
+  u32 operation;             /* 0: run argv; else enum file_operation on argv[0] */
+  u32 argc, envc;
+};
+
+struct exit_report {
+  u32 id;
+  i32 wait_status; /* as wait4 gives it */
+  u32 fault, limits, start_errno, start_stage;
+  u32 lingering; /* processes of the command still live */
+  u32 maxrss_kb;
+  u64 utime_us, stime_us, duration_us;
+};
+
+#define LAYER_NAMESPACES 1
+#define LAYER_LANDLOCK 2
+#define LAYER_SECCOMP 4
+#define LAYER_SPLIT_UID 8
+
+long send_frame (int fd, u32 type, const void *payload, size_t len);
+void send_error (u32 error, const char *text, size_t len);
+
+#endif

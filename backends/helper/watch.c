@@ -1,0 +1,49 @@
+/* Quotas that no kernel mechanism covers without a cgroup: memory of all commands together, CPU time of one command with
+ * all its children. Looked at every WATCH_MS while commands run, so both can be overshot by what happens in between. */
+#include "command.h"
+#include "procs.h"
+
+#define TICK_NS 10000000ull /* USER_HZ is 100 on both architectures */
+
+static u64
+tmpfs_bytes (void)
+{
+  static const char *const places[] = { "/tmp", "/dev/shm", "/home/user" };
+  u64 sum = 0;
+  struct statfs fs;
+  if (plan.mode->flags & MODE_NAMESPACES)
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+      if (SYS (statfs, places[i], &fs) == 0)
+        sum += (u64) (fs.blocks - fs.bfree) * (u64) fs.bsize;
+  return sum;
+}
+
+void
+watch (void)
+{
+  u64 total = tmpfs_bytes (), largest = 0;
+  struct command *culprit = NULL;
+  for (struct command *c = commands, *next; c; c = next)
+    {
+      next = c->next;
+      struct procs p = procs_read ();
+      procs_mark_descendants (&p, c->keeper);
+      u64 bytes = 0, ticks = 0;
+      for (u32 i = 0; i < p.count; i++)
+        if (p.list[i].mark)
+          {
+            bytes += plan.mode->memory ? proc_private_bytes (p.list[i].pid) : 0;
+            ticks += p.list[i].cpu_ticks;
+          }
+      total += bytes;
+      if (bytes >= largest)
+        {
+          largest = bytes;
+          culprit = c;
+        }
+      if (plan.mode->cpu_ns && ticks * TICK_NS > plan.mode->cpu_ns && !c->fault)
+        command_end (c, FAULT_CPU);
+    }
+  if (plan.mode->memory && total > plan.mode->memory && culprit && !culprit->fault)
+    command_end (culprit, FAULT_OOM);
+}

@@ -1,0 +1,238 @@
+"""asyncio driver: the command's pipes are readers of the running loop; no transports, no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from isandbox.errors import UnsupportedError
+from isandbox.process import IProcess
+from isandbox_backends._shared.drain import drain
+from isandbox_backends._shared.endpoints import PIPE_DEFAULT, PIPE_LARGE, enlarge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from isandbox.records import ExecResult, Stream
+    from isandbox_backends._shared.client import HelperClient
+    from isandbox_backends._shared.endpoints import Endpoints
+    from isandbox_backends._shared.exchange import Exchange
+
+# Chunks that wait for an iteration; past it the pipe fills and the command is slowed.
+_QUEUE_LIMIT = 1 << 20
+
+
+class AsyncProcess(IProcess):
+    """A command of a native sandbox. Its output is read while somebody waits or iterates, not before."""
+
+    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+        self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._news = asyncio.Event()
+        self._chunks: deque[tuple[Stream, bytes]] = deque()
+        self._queued = 0
+        self._keeping = False
+        self._reading: set[int] = set()
+        self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+        self._timer: asyncio.TimerHandle | None = None
+        self._kill_sent = False
+        self._loop.add_reader(ends.status, self._take_status)
+        if ends.pending:
+            self._loop.add_writer(ends.stdin, self._feed_stdin)
+        self._set_timer()
+
+    @property
+    def pid(self) -> int | None:
+        return self._exchange.pid
+
+    async def await_started(self) -> None:
+        """Until the pid is known or the start has failed."""
+        while self._exchange.pid is None and not self._exchange.exited and not self._exchange.finished:
+            self._news.clear()
+            await self._news.wait()
+
+    async def wait(self) -> ExecResult:
+        await self.run_to_end()
+        return self._exchange.result(closed=self._client.closed)
+
+    async def run_to_end(self) -> None:
+        if not self._ended.done():
+            if not self._keeping:
+                self._resume_reading()
+            await asyncio.shield(self._ended)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
+        self._keeping = True
+        try:
+            while True:
+                if self._chunks:
+                    stream, chunk = self._chunks.popleft()
+                    self._queued -= len(chunk)
+                    yield stream, chunk
+                elif self._ended.done():
+                    return
+                else:
+                    self._news.clear()
+                    self._resume_reading()
+                    await self._news.wait()
+        finally:
+            self._keeping = False
+            self._chunks.clear()
+            self._queued = 0
+
+    def _resume_reading(self) -> None:
+        self._exchange.resume(time.monotonic())
+        for fd in self._ends.outputs:
+            if fd not in self._reading:
+                self._reading.add(fd)
+                self._loop.add_reader(fd, self._take_output, fd)
+
+    def _stop_reading(self, fd: int) -> None:
+        if fd in self._reading:
+            self._reading.discard(fd)
+            self._loop.remove_reader(fd)
+
+    def _take_status(self) -> None:
+        data = os.read(self._ends.status, 4096)
+        if not data:
+            self._loop.remove_reader(self._ends.status)
+            self._ends.close_status()
+        self._exchange.status(data, time.monotonic())
+        if self._exchange.exited and not self._keeping:
+            self._resume_reading()  # a handle that nobody waits for still comes to its end
+        self._after()
+
+    def _take_output(self, fd: int) -> None:
+        now = time.monotonic()
+        count = os.readv(fd, [self._buffer])
+        stream = self._ends.outputs[fd]
+        if not count:
+            self._stop_reading(fd)
+            self._ends.close_output(fd)
+            self._exchange.output_ended(stream)
+            self._after()
+            return
+        data = self._buffer[:count]
+        self._exchange.output(stream, data, now)
+        if self._keeping:
+            self._chunks.append((stream, bytes(data)))
+            self._queued += count
+            if self._queued > _QUEUE_LIMIT:
+                self._exchange.pause(now)
+                for output in self._ends.outputs:
+                    self._stop_reading(output)
+        if count == PIPE_DEFAULT == len(self._buffer):  # talkative: larger pipes and a larger buffer from here on
+            self._buffer = memoryview(bytearray(PIPE_LARGE))
+            for output in self._ends.outputs:
+                enlarge(output)
+        self._after()
+
+    def _feed_stdin(self) -> None:
+        fd = self._ends.stdin
+        if fd < 0 or not self._ends.feed_stdin():
+            self._loop.remove_writer(fd)
+
+    def _after(self) -> None:
+        """Something was taken in: pass it on, send a kill that is due, finish, or set the clock."""
+        self._exchange.advance(time.monotonic())
+        self._news.set()
+        if self._exchange.over_output and not self._kill_sent:
+            self._send_kill("output")
+        if self._exchange.finished and not self._ended.done():
+            self._finish()
+        else:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        due = self._exchange.due()
+        if self._timer is not None:
+            # Output moves the moment on; a timer that fires early only looks and sets itself again.
+            if due is not None and self._timer.when() <= self._loop.time() + (due - time.monotonic()):
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due is not None:
+            self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._after()
+
+    def _finish(self) -> None:
+        """Close what is ours; what a background child still writes goes to the drain."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._forget_descriptors()
+        if self._ends.outputs:
+            drain(list(self._ends.outputs))
+            self._ends.outputs.clear()
+        self._ends.close()
+        if self._exchange.lost is not None and not self._client.closed:
+            self._client.destroy()
+        self._ended.set_result(None)
+        self._on_end()
+
+    def _forget_descriptors(self) -> None:
+        if self._ends.status >= 0:
+            self._loop.remove_reader(self._ends.status)
+        if self._ends.stdin >= 0:
+            self._loop.remove_writer(self._ends.stdin)
+        for fd in list(self._reading):
+            self._stop_reading(fd)
+
+    def _send_kill(self, fault: str) -> None:
+        self._kill_sent = True
+        self._client.kill(self._ends.id, fault)
+        self._exchange.expect_end(time.monotonic())
+        self._set_timer()
+
+    async def kill(self) -> None:
+        if not self._exchange.exited and not self._exchange.finished:
+            self._send_kill("cancelled")
+            self._keeping = False
+            self._resume_reading()
+            await asyncio.shield(self._ended)
+
+    async def signal(self, number: int) -> None:
+        if not self._exchange.exited:
+            self._client.signal(self._ends.id, number)
+
+    async def write_stdin(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            if self._ends.stdin < 0:
+                raise BrokenPipeError("stdin is closed")
+            try:
+                left = left[os.write(self._ends.stdin, left) :]
+            except BlockingIOError:
+                await self._stdin_writable()
+
+    async def _stdin_writable(self) -> None:
+        fd = self._ends.stdin
+        writable = self._loop.create_future()
+        self._loop.add_writer(fd, lambda: writable.done() or writable.set_result(None))
+        try:
+            await asyncio.wait({writable, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            with contextlib.suppress(OSError, ValueError):
+                self._loop.remove_writer(fd)
+
+    async def close_stdin(self) -> None:
+        if self._ends.stdin >= 0:
+            self._loop.remove_writer(self._ends.stdin)
+        self._ends.close_stdin()
+
+    async def resize(self, rows: int, columns: int) -> None:
+        raise UnsupportedError("resize: this command has no terminal", option="resize")
+
+    def __del__(self) -> None:
+        if not self._ended.done() and not self._loop.is_closed():
+            self._forget_descriptors()
+        self._ends.close()

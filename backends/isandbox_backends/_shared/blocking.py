@@ -1,0 +1,168 @@
+"""Blocking driver: the caller's own thread polls the command's pipes. No event loop, no thread of ours."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from isandbox.errors import UnsupportedError
+from isandbox.sync.process import IProcess
+from isandbox_backends._shared.drain import drain
+from isandbox_backends._shared.endpoints import PIPE_DEFAULT, PIPE_LARGE, enlarge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from isandbox.records import ExecResult, Stream
+    from isandbox_backends._shared.client import HelperClient
+    from isandbox_backends._shared.endpoints import Endpoints
+    from isandbox_backends._shared.exchange import Exchange
+
+
+class BlockingProcess(IProcess):
+    """A command of a native sandbox. Nothing is read before somebody waits or iterates: the pipe is the back-pressure."""
+
+    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+        self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
+        self._pump_lock = threading.RLock()
+        self._stdin_lock = threading.Lock()
+        self._chunks: deque[tuple[Stream, bytes]] = deque()
+        self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+        self._kill_sent = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._exchange.pid
+
+    def await_started(self) -> None:
+        """Until the pid is known or the start has failed."""
+        with self._pump_lock:
+            while self._exchange.pid is None and not self._exchange.exited and not self._exchange.finished:
+                self._pump(outputs=False)
+
+    def wait(self) -> ExecResult:
+        self.run_to_end()
+        return self._exchange.result(closed=self._client.closed)
+
+    def run_to_end(self) -> None:
+        with self._pump_lock:
+            while not self._exchange.finished:
+                self._pump()
+            self._finish()
+
+    def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
+        while True:
+            with self._pump_lock:
+                while not self._chunks and not self._exchange.finished:
+                    self._pump(keep=True)
+                if not self._chunks:
+                    self._finish()
+                    return
+                item = self._chunks.popleft()
+            yield item
+
+    def _pump(self, *, outputs: bool = True, keep: bool = False) -> None:
+        """One round: wait for something to happen, take it in."""
+        ends, exchange = self._ends, self._exchange
+        exchange.resume(time.monotonic())
+        poll = select.poll()
+        if ends.status >= 0:
+            poll.register(ends.status, select.POLLIN)
+        if outputs:
+            for fd in ends.outputs:
+                poll.register(fd, select.POLLIN)
+        if ends.pending and ends.stdin >= 0:
+            poll.register(ends.stdin, select.POLLOUT)
+        due = exchange.due()
+        events = poll.poll(None if due is None else max(0.0, due - time.monotonic()) * 1000 + 1)
+        now = time.monotonic()
+        for fd, _ in events:
+            if fd == ends.status:
+                self._take_status(now)
+            elif fd in ends.outputs:
+                self._take_output(fd, now, keep=keep)
+            elif fd == ends.stdin:
+                ends.feed_stdin()
+        exchange.advance(now)
+        exchange.pause(now)
+        if exchange.over_output and not self._kill_sent:
+            self._send_kill("output")
+
+    def _take_status(self, now: float) -> None:
+        data = os.read(self._ends.status, 4096)
+        if not data:
+            self._ends.close_status()
+        self._exchange.status(data, now)
+
+    def _take_output(self, fd: int, now: float, *, keep: bool) -> None:
+        count = os.readv(fd, [self._buffer])
+        stream = self._ends.outputs[fd]
+        if not count:
+            self._ends.close_output(fd)
+            self._exchange.output_ended(stream)
+            return
+        data = self._buffer[:count]
+        self._exchange.output(stream, data, now)
+        if keep:
+            self._chunks.append((stream, bytes(data)))
+        if count == PIPE_DEFAULT == len(self._buffer):  # talkative: larger pipes and a larger buffer from here on
+            self._buffer = memoryview(bytearray(PIPE_LARGE))
+            for output in self._ends.outputs:
+                enlarge(output)
+
+    def _finish(self) -> None:
+        """Close what is ours; what a background child still writes goes to the drain."""
+        self._ends.close_status()
+        with self._stdin_lock:
+            self._ends.close_stdin()
+        if self._ends.outputs:
+            drain(list(self._ends.outputs))
+            self._ends.outputs.clear()
+        if self._exchange.lost is not None and not self._client.closed:
+            self._client.destroy()
+        self._on_end()
+
+    def _send_kill(self, fault: str) -> None:
+        self._kill_sent = True
+        self._client.kill(self._ends.id, fault)
+        self._exchange.expect_end(time.monotonic())
+
+    def kill(self) -> None:
+        if self._exchange.exited or self._exchange.finished:
+            return
+        self._send_kill("cancelled")
+        self.run_to_end()
+
+    def signal(self, number: int) -> None:
+        if not self._exchange.exited:
+            self._client.signal(self._ends.id, number)
+
+    def write_stdin(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            with self._stdin_lock:
+                fd = self._ends.stdin
+                if fd < 0:
+                    raise BrokenPipeError("stdin is closed")
+                try:
+                    left = left[os.write(fd, left) :]
+                    continue
+                except BlockingIOError:
+                    poll = select.poll()
+                    poll.register(fd, select.POLLOUT)
+                    poll.poll(50)
+
+    def close_stdin(self) -> None:
+        with self._stdin_lock:
+            self._ends.close_stdin()
+
+    def resize(self, rows: int, columns: int) -> None:
+        raise UnsupportedError("resize: this command has no terminal", option="resize")
+
+    def __del__(self) -> None:
+        self._ends.close()

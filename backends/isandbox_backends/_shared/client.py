@@ -1,0 +1,233 @@
+"""The host's end of one helper: start it with a plan, speak the protocol, end it."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox_backends._shared.plan import Record, encode_plan
+from isandbox_backends._shared.protocol import (
+    PROTOCOL_VERSION,
+    Decoder,
+    Hello,
+    Launched,
+    ProtocolError,
+    StartFailed,
+    StartFlag,
+    encode_kill,
+    encode_signal,
+    encode_start,
+)
+
+# A helper that does not read its socket for this long is lost; it never blocks on a command's account.
+_SEND_TIMEOUT = 5.0
+_END_TIMEOUT = 2.0
+
+
+class HelperStartError(Exception):
+    """The helper could not do its plan. ``stage`` and ``subject`` are its words, ``errno`` the kernel's."""
+
+    def __init__(self, errno: int, stage: str, subject: str) -> None:
+        self.errno, self.stage, self.subject = errno, stage, subject
+        what = f"{stage} {subject}".strip()
+        super().__init__(f"{what}: {os.strerror(errno)}" if errno else what)
+
+
+class HelperClient:
+    """One helper process. The methods that send may be called from any thread.
+
+    Making it starts the helper; `feed` its first bytes until `hello` is set. Raises `OSError` when it cannot be executed.
+    """
+
+    def __init__(self, path: str, plan: Iterable[Record]) -> None:
+        self.hello: Hello | None = None
+        self.pid: int | None = None
+        self._pidfd = -1
+        self._decoder = Decoder()
+        self._lock = threading.Lock()
+        self._next_id = 0
+        self._closed = False
+        self._socket, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self._launcher = _spawn(path, encode_plan(plan), theirs)
+        except BaseException:
+            self._socket.close()
+            raise
+        self._socket.settimeout(_SEND_TIMEOUT)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def receive(self) -> bool:
+        """Read what there is of the start's answer; true when the helper is ready. Raises `HelperStartError`."""
+        try:
+            data = self._socket.recv(4096)
+            replies = list(self._decoder.feed(data))
+        except (OSError, ProtocolError) as error:
+            raise HelperStartError(0, "the helper's answer", str(error)) from error
+        for reply in replies:
+            if isinstance(reply, Launched):
+                self.pid = reply.pid
+                self._pidfd = os.pidfd_open(reply.pid)
+            elif isinstance(reply, StartFailed):
+                raise HelperStartError(reply.errno, reply.stage, reply.subject)
+            elif isinstance(reply, Hello):
+                if reply.version != PROTOCOL_VERSION:
+                    raise HelperStartError(0, f"protocol {reply.version}, not {PROTOCOL_VERSION}", "")
+                self.hello = reply
+                self._reap_launcher()
+        if not data and self.hello is None:
+            raise HelperStartError(0, "the helper ended", "without a word")
+        return self.hello is not None
+
+    def wait_ready(self, deadline: float) -> None:
+        """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise HelperStartError(0, "no answer", "in the time that a start may take")
+            if poll.poll(left * 1000) and self.receive():
+                return
+
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        descriptors: Sequence[int],
+        *,
+        flags: StartFlag,
+        timeout: float | None,
+        operation: int = 0,
+    ) -> int:
+        """Send START with the command's descriptors (order: protocol.h) and return the command's id."""
+        with self._lock:
+            self._next_id = id_ = self._next_id % 0xFFFFFFFE + 1
+            frame = encode_start(
+                id_,
+                argv,
+                env,
+                cwd,
+                flags=flags,
+                timeout=timeout,
+                descriptors=len(descriptors),
+                operation=operation,
+            )
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            with self._errors():
+                sent = self._socket.sendmsg([frame], rights)
+                if sent < len(frame):
+                    self._socket.sendall(memoryview(frame)[sent:])
+        return id_
+
+    def kill(self, id: int, fault: str) -> None:
+        """End every process of a command. Nothing happens when the helper is gone: so are they."""
+        self._tell(encode_kill(id, fault))
+
+    def signal(self, id: int, number: int) -> None:
+        self._tell(encode_signal(id, number))
+
+    def _tell(self, frame: bytes) -> None:
+        with self._lock, contextlib.suppress(SandboxLostError, SandboxClosedError), self._errors():
+            self._socket.sendall(frame)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterable[None]:  # type: ignore[misc]
+        if self._closed:
+            raise SandboxClosedError("the sandbox is closed")
+        try:
+            yield
+        except OSError as error:
+            raise SandboxLostError("the sandbox is gone: its first process does not answer") from error
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def hang_up(self) -> int:
+        """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
+        self._closed = True
+        self._socket.close()
+        return self._pidfd
+
+    def reap(self, *, timeout: float = _END_TIMEOUT) -> None:
+        """After `hang_up`: wait for the helper's end, by force past ``timeout`` seconds, and leave no zombie."""
+        if self._pidfd >= 0:
+            poll = select.poll()
+            poll.register(self._pidfd, select.POLLIN)
+            if not poll.poll(timeout * 1000):
+                self.destroy()
+                poll.poll(timeout * 1000)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._reap_launcher()
+        if self.pid is not None:
+            _wait_for(self.pid)
+            self.pid = None
+
+    def destroy(self) -> None:
+        """SIGKILL to the helper's first process; in a pid namespace that ends everything in it."""
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def abandon(self) -> None:
+        """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
+        self._closed = True
+        self._socket.close()
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _reap_launcher(self) -> None:
+        if self._launcher and self._launcher != self.pid:
+            _wait_for(self._launcher)
+        self._launcher = 0
+
+
+def _spawn(path: str, plan: bytes, control: socket.socket) -> int:
+    plan_fd = _sealed(plan)
+    try:
+        # Sources below the targets 3 and 4 would be overwritten by the first dup2.
+        sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 5) if fd < 5 else fd for fd in (plan_fd, control.fileno())]
+        try:
+            actions = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in zip(sources, (3, 4), strict=True)]
+            return os.posix_spawn(path, ["isandbox-helper"], {}, file_actions=actions)
+        finally:
+            for source in sources:
+                if source not in (plan_fd, control.fileno()):
+                    os.close(source)
+    finally:
+        os.close(plan_fd)
+
+
+def _sealed(content: bytes) -> int:
+    fd = os.memfd_create("isandbox-plan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _wait_for(pid: int) -> None:
+    # Somebody else may have reaped it: a host with SIGCHLD ignored, or one that waits for any child.
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)

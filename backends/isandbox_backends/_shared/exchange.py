@@ -1,0 +1,191 @@
+"""The semantics of exec, once, without any I/O: what arrives from a command goes in, when to stop and the result come out.
+
+Both drivers (aio.py, blocking.py) do nothing but move bytes and time in here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+from isandbox.capture import HeadTail
+from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox.records import ExecResult, Omitted
+from isandbox_backends._shared.protocol import Decoder, Exit, ProtocolError, Started, StartStage
+
+if TYPE_CHECKING:
+    from isandbox.command import ProcessSpec
+    from isandbox.records import Limit, Stream
+
+# After the command's own exit: stop when its output has been idle this long, and in any case after the longer time.
+IDLE = 0.1
+DRAIN = 1.0
+# The helper ends a command within a second of its time-out or of a kill; one that says nothing for this long is lost.
+ANSWER = 5.0
+
+
+class Exchange:
+    """One command as the host sees it. Times are monotonic seconds."""
+
+    def __init__(self, spec: ProcessSpec, now: float, *, output_quota: int | None = None, keep_all: bool = False) -> None:
+        self.spec = spec
+        self.pid: int | None = None
+        self.finished = False
+        self.lost: str | None = None
+        self.over_output = False
+        """The output quota is used up: the driver sends a kill with fault ``output``, once."""
+        limit = (1 << 62) if keep_all else spec.max_output
+        streams: tuple[Stream, ...] = ("stdout",) if spec.stderr == "merge" else ("stdout", "stderr")
+        self._kept = {stream: HeadTail(limit) for stream in streams}
+        self._open: set[Stream] = set(streams)
+        self._decoder = Decoder()
+        self._exit: Exit | None = None
+        self._exit_at = self._last_output = now
+        self._status_ended = False
+        self._quota = output_quota
+        self._answer_by = None if spec.timeout is None else now + spec.timeout + ANSWER
+        self._overdue = False
+        self._paused_at: float | None = None
+
+    def output(self, stream: Stream, data: bytes | memoryview, now: float) -> None:
+        self._last_output = now
+        self._kept[stream].feed(data)
+        if self._quota is not None and sum(kept.total for kept in self._kept.values()) > self._quota:
+            self._quota = None
+            self.over_output = True
+
+    def output_ended(self, stream: Stream) -> None:
+        self._open.discard(stream)
+
+    def pause(self, now: float) -> None:
+        """Nobody reads the output for a while: time stands still for the rules about draining it."""
+        if self._paused_at is None:
+            self._paused_at = now
+
+    def resume(self, now: float) -> None:
+        if self._paused_at is not None:
+            if self._exit is not None:
+                self._exit_at += now - self._paused_at
+                self._last_output += now - self._paused_at
+            self._paused_at = None
+
+    def status(self, data: bytes, now: float) -> None:
+        """Bytes from the status pipe; empty at its end."""
+        try:
+            for reply in self._decoder.feed(data):
+                if isinstance(reply, Started):
+                    self.pid = reply.pid
+                elif isinstance(reply, Exit) and self._exit is None:
+                    self._exit, self._exit_at = reply, now
+                else:
+                    raise ProtocolError(f"{type(reply).__name__} out of turn")
+        except ProtocolError as error:
+            self._lose(f"its helper broke the protocol: {error}")
+        if not data:
+            self._status_ended = True
+            if self._exit is None:
+                self._lose("its first process died")
+
+    def expect_end(self, now: float) -> None:
+        """A kill was sent: the end must be reported soon."""
+        by = now + ANSWER
+        self._answer_by = by if self._answer_by is None else min(by, self._answer_by)
+
+    @property
+    def exited(self) -> bool:
+        return self._exit is not None
+
+    def due(self) -> float | None:
+        """When `advance` must be called although nothing has arrived; ``None`` for never."""
+        if self.finished:
+            return None
+        if self._exit is None:
+            return self._answer_by
+        if self._paused_at is not None:
+            return None
+        return min(max(self._exit_at, self._last_output) + IDLE, self._exit_at + DRAIN)
+
+    def advance(self, now: float) -> None:
+        """After each round of reading, and when `due`."""
+        if self.finished:
+            return
+        if self._exit is None:
+            if self._answer_by is not None and now >= self._answer_by:
+                self._miss_answer(now)
+            return
+        due = self.due()
+        self.finished = not self._open or (due is not None and now >= due)
+
+    def _miss_answer(self, now: float) -> None:
+        # This process may itself have slept: one more round, in which a report that is already there is read.
+        if self._overdue:
+            self._lose("it did not report the end of a command in time")
+        self._overdue = True
+        self._answer_by = now + IDLE
+
+    def _lose(self, why: str) -> None:
+        if self._exit is None:
+            self.lost = why
+            self.finished = True
+
+    def result(self, *, closed: bool = False) -> ExecResult:
+        """After `finished`. Raises `SandboxLostError`, or `OSError` for a working directory that is not there."""
+        end = self._report(closed=closed)
+        code, signal_number = _kernel_words(end.wait_status)
+        start_error, limits = self._start_error(end)
+        if start_error is not None and end.start_stage is not StartStage.EXEC:
+            code = 126
+        stderr = self._kept.get("stderr")
+        return ExecResult(
+            exit_code=code,
+            signal=signal_number,
+            fault=end.fault,
+            limits_hit=limits,
+            stdout_bytes=self._kept["stdout"].value(),
+            stderr_bytes=stderr.value() if stderr else b"",
+            omitted=Omitted(self._kept["stdout"].omitted, stderr.omitted if stderr else 0),
+            lingering=bool(self._open) or (end.lingering and not self._status_ended),
+            start_error=start_error,
+            duration=end.duration,
+            cpu_time=end.cpu_time,
+            max_rss=end.max_rss,
+        )
+
+    def file_error(self, *, closed: bool = False) -> int:
+        """errno of a file operation that failed, 0 when it did not."""
+        end = self._report(closed=closed)
+        if end.start_errno:
+            return end.start_errno
+        return 0 if end.wait_status == 0 else errno.EIO
+
+    def _report(self, *, closed: bool) -> Exit:
+        if self._exit is not None and self.lost is None:
+            return self._exit
+        if closed:
+            raise SandboxClosedError("the sandbox was closed while a command ran")
+        raise SandboxLostError(f"the sandbox was lost while a command ran: {self.lost}")
+
+    def _start_error(self, end: Exit) -> tuple[str | None, frozenset[Limit]]:
+        if not end.start_errno:
+            return None, frozenset()
+        if end.start_stage is StartStage.CWD:
+            _raise_os_error(end.start_errno, self.spec.cwd)
+        why = os.strerror(end.start_errno)
+        limits: frozenset[Limit] = frozenset({"pids"}) if end.start_errno == errno.EAGAIN else frozenset()
+        if end.start_stage is not StartStage.EXEC:
+            return f"the sandbox could not start a process: {why}", limits
+        name = self.spec.argv[0] if self.spec.argv else "/bin/sh"
+        return f"{name}: {why}", limits
+
+
+def _raise_os_error(number: int, path: str) -> NoReturn:
+    raise OSError(number, os.strerror(number), path)
+
+
+def _kernel_words(wait_status: int) -> tuple[int, int | None]:
+    """Exit code and signal; a death by signal n is 128 + n."""
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
+        return 128 + number, number
+    return os.WEXITSTATUS(wait_status), None

@@ -1,0 +1,120 @@
+"""The file verbs as requests to the helper and the parsing of its answers: pure, shared by both drivers."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from isandbox.command import ProcessSpec
+from isandbox.errors import ConfigurationError
+from isandbox.policy import check_path
+from isandbox.records import FileInfo, FileKind
+from isandbox_backends._shared.protocol import FileOperation, ProtocolError
+
+_ENTRY = struct.Struct("<IQqII")
+_LENGTH = struct.Struct("<I")
+# A file operation may wait for a slow disk, not for ever.
+_TIMEOUT = 600.0
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class FileCall(Generic[T]):
+    """``parse`` turns the operation's output into the verb's value; ``path`` goes into the error."""
+
+    operation: FileOperation
+    spec: ProcessSpec
+    path: str
+    parse: Callable[[bytes], T]
+
+
+def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
+    for name, value in (("offset", offset), ("limit", limit)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise ConfigurationError(f"read: {name} is a number of bytes, 0 or more, not {value!r}")
+    return _call(FileOperation.READ, bytes, path, str(offset), "" if limit is None else str(limit))
+
+
+def write(path: str, data: bytes, mode: int | None, append: bool) -> FileCall[None]:
+    if mode is not None and not 0 <= mode <= 0o777:
+        raise ConfigurationError(f"write: mode is permission bits from 0 to 0o777, not {mode:#o}")
+    bits = "" if mode is None else f"{mode:o}"
+    return _call(FileOperation.WRITE, _nothing, path, bits, "append" if append else "", data=data)
+
+
+def stat_entry(path: str) -> FileCall[FileInfo]:
+    return _call(FileOperation.STAT, lambda raw: _one_entry(raw, path), path)
+
+
+def list_dir(path: str) -> FileCall[list[FileInfo]]:
+    return _call(FileOperation.LIST, lambda raw: _entries(raw, path), path)
+
+
+def make_dir(path: str, parents: bool) -> FileCall[None]:
+    return _call(FileOperation.MKDIR, _nothing, path, "parents" if parents else "")
+
+
+def remove(path: str, recursive: bool) -> FileCall[None]:
+    return _call(FileOperation.REMOVE, _nothing, path, "recursive" if recursive else "")
+
+
+def rename(path: str, target: str) -> FileCall[None]:
+    return _call(FileOperation.RENAME, _nothing, path, check_path(target, "target"))
+
+
+def _call(
+    operation: FileOperation, parse: Callable[[bytes], T], path: str, *arguments: str, data: bytes | None = None
+) -> FileCall[T]:
+    argv = (check_path(path, "path"), *arguments)
+    return FileCall(operation, ProcessSpec(argv=argv, stdin=data, timeout=_TIMEOUT), path, parse)
+
+
+def _nothing(raw: bytes) -> None:
+    if raw:
+        raise ProtocolError(f"{len(raw)} bytes of answer to a verb that has none")
+
+
+def _entries(raw: bytes, directory: str) -> list[FileInfo]:
+    found = []
+    view = memoryview(raw)
+    while view:
+        if len(view) < _LENGTH.size or len(view) < _LENGTH.size + _LENGTH.unpack_from(view)[0]:
+            raise ProtocolError("a directory entry that is cut off")
+        size = _LENGTH.unpack_from(view)[0]
+        found.append(_entry(bytes(view[_LENGTH.size : _LENGTH.size + size]), directory))
+        view = view[_LENGTH.size + size :]
+    return sorted(found, key=lambda entry: entry.name)
+
+
+def _one_entry(raw: bytes, path: str) -> FileInfo:
+    entries = _entries(raw, "")
+    if len(entries) != 1:
+        raise ProtocolError(f"{len(entries)} entries for one path")
+    (entry,) = entries
+    name = os.path.basename(path.rstrip("/")) or path
+    return FileInfo(path, name, entry.kind, entry.size, entry.mode, entry.mtime, entry.uid, entry.gid, entry.target)
+
+
+def _entry(raw: bytes, directory: str) -> FileInfo:
+    if len(raw) < _ENTRY.size:
+        raise ProtocolError("a directory entry that is too short")
+    mode, size, mtime_ns, uid, gid = _ENTRY.unpack_from(raw)
+    name_raw, _, target_raw = raw[_ENTRY.size :].partition(b"\0")
+    name = os.fsdecode(name_raw)
+    target = os.fsdecode(target_raw.rstrip(b"\0")) if stat.S_ISLNK(mode) else None
+    path = f"{directory.rstrip('/')}/{name}" if directory != "." else name
+    return FileInfo(path, name, _kind(mode), size, stat.S_IMODE(mode), mtime_ns / 1e9, uid, gid, target)
+
+
+def _kind(mode: int) -> FileKind:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else "other"

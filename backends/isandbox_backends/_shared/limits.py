@@ -1,0 +1,50 @@
+"""Quotas to the records that the helper enforces. Pure."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+from isandbox.errors import UnsupportedError
+from isandbox_backends._shared.plan import Affinity, Record, Rlimit
+
+if TYPE_CHECKING:
+    from isandbox.policy import Quotas
+
+# Linux: include/uapi/asm-generic/resource.h, the same on x86-64 and aarch64. Not taken from `resource`, which does not
+# exist on every platform that imports this.
+RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NOFILE = 0, 1, 2, 4, 7
+
+
+def limit_records(quotas: Quotas, *, hard_open_files: int) -> list[Record]:
+    """rlimits of every command. Core dumps are off; a limit is never above what the caller itself may have."""
+    records: list[Record] = [Rlimit(RLIMIT_CORE, 0, 0)]
+    if quotas.open_files is not None:
+        most = min(quotas.open_files, hard_open_files)
+        records.append(Rlimit(RLIMIT_NOFILE, most, most))
+    if (file_size := quotas.size("file_size")) is not None:
+        records.append(Rlimit(RLIMIT_FSIZE, file_size, file_size))
+    if (memory := quotas.size("memory")) is not None:
+        # Not RLIMIT_AS: node and the JVM reserve far more address space than they use.
+        records.append(Rlimit(RLIMIT_DATA, memory, memory))
+    if quotas.cpu_time is not None:
+        # The watcher ends the command at its quota; the kernel ends each process a second later if it does not.
+        seconds = math.ceil(quotas.cpu_time) + 1
+        records.append(Rlimit(RLIMIT_CPU, seconds, seconds))
+    return records
+
+
+def affinity_records(quotas: Quotas, backend: str) -> list[Record]:
+    """The first CPUs that this process itself may use. Raises `UnsupportedError` when there are not so many."""
+    if quotas.cpus is None:
+        return []
+    usable = sorted(os.sched_getaffinity(0))
+    wanted = max(1, int(quotas.cpus))
+    if wanted > len(usable):
+        raise UnsupportedError(
+            f"quotas.cpus={wanted}: this process may use {len(usable)} CPUs; ask for at most that",
+            option="quotas.cpus",
+            backend=backend,
+        )
+    return [Affinity(tuple(usable[:wanted]))]

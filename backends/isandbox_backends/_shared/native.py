@@ -1,0 +1,294 @@
+"""A sandbox of the native helper, behind both interfaces: `AsyncNative` and `BlockingNative` differ in how they wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import isandbox.sandbox
+import isandbox.sync.sandbox
+from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxLostError, UnsupportedError
+from isandbox.events import Event, EventKind
+from isandbox_backends._shared import fileverbs
+from isandbox_backends._shared.aio import AsyncProcess
+from isandbox_backends._shared.blocking import BlockingProcess
+from isandbox_backends._shared.endpoints import start_command
+from isandbox_backends._shared.exchange import Exchange
+from isandbox_backends._shared.host_process import forget, log, remember
+from isandbox_backends._shared.scratch import remove_tree
+
+if TYPE_CHECKING:
+    from isandbox.command import ProcessSpec
+    from isandbox.events import EventSink
+    from isandbox.records import FileInfo, Metrics, SandboxInfo
+    from isandbox_backends._shared.client import HelperClient
+    from isandbox_backends._shared.endpoints import Endpoints
+    from isandbox_backends._shared.fileverbs import FileCall
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class Core:
+    """What both interfaces share: the helper, the environment of commands, what has to go in the end."""
+
+    client: HelperClient
+    info: SandboxInfo
+    env: Mapping[str, str]
+    cwd: str
+    output_quota: int | None
+    scratch: tuple[str, ...] = ()
+    """Directories on the host that are removed on close."""
+    on_event: EventSink | None = None
+    ended: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def prepare(self, spec: ProcessSpec) -> tuple[dict[str, str], str]:
+        """Environment and absolute working directory of a command."""
+        if spec.user is not None:
+            raise UnsupportedError(
+                f"user={spec.user!r}: commands run as one user here; leave it out", option="user", backend=self.info.backend
+            )
+        cwd = os.path.join(self.cwd, spec.cwd) if spec.cwd else self.cwd
+        return {**self.env, **spec.env}, cwd
+
+    def begin(self, spec: ProcessSpec) -> tuple[Endpoints, Exchange]:
+        self.check_open()
+        env, cwd = self.prepare(spec)
+        exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
+        ends = start_command(self.client, spec, env, cwd)
+        self.emit("exec_started", id=ends.id)
+        return ends, exchange
+
+    def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
+        self.check_open()
+        exchange = Exchange(call.spec, time.monotonic(), keep_all=True)
+        return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
+
+    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
+        number = exchange.file_error(closed=self.client.closed)
+        if number:
+            raise OSError(number, os.strerror(number), call.path)
+        return call.parse(exchange.result().stdout_bytes)
+
+    def check_open(self) -> None:
+        if self.client.closed:
+            raise SandboxClosedError(f"sandbox {self.info.id} is closed")
+
+    def metrics(self) -> Metrics:
+        self.check_open()
+        if self.client.pid is None:
+            raise SandboxLostError(f"sandbox {self.info.id} is gone")
+        from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
+
+        return tree_metrics(self.client.pid)
+
+    def hang_up(self) -> int | None:
+        """End everything inside; the pidfd to wait for, ``None`` when somebody has closed it before."""
+        with self._lock:
+            if self.client.closed:
+                return None
+            forget(self)
+            return self.client.hang_up()
+
+    def clean_up(self) -> None:
+        self.client.reap()
+        for path in self.scratch:
+            try:
+                remove_tree(path)
+            except OSError as error:  # close ends in "gone" also when a part of it fails
+                log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
+        self.ended = True
+        self.emit("closed")
+
+    def emit(self, kind: EventKind, **data: str | int | float | bool | None) -> None:
+        if self.on_event is None:
+            return
+        try:
+            self.on_event(Event(kind, self.info.id, time.time(), MappingProxyType(data)))
+        except Exception:
+            log.exception("on_event of sandbox %s failed", self.info.id)
+
+    def abandon(self) -> None:
+        self.client.abandon()
+
+    def end(self) -> None:
+        if self.hang_up() is not None:
+            self.clean_up()
+
+    def __del__(self) -> None:
+        if not self.client.closed:
+            warnings.warn(f"sandbox {self.info.id} was never closed", ResourceWarning, source=self, stacklevel=2)
+
+    def refuse_renew(self) -> NoReturn:
+        raise UnsupportedError(
+            "renew: this sandbox has no lifetime; it lives until it is closed", option="renew", backend=self.info.backend
+        )
+
+
+class AsyncNative(isandbox.sandbox.ISandbox):
+    """The async interface: pipes are readers of the loop that made the sandbox."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._loop = asyncio.get_running_loop()
+        remember(core)
+
+    @property
+    def info(self) -> SandboxInfo:
+        return self._core.info
+
+    async def spawn(self, spec: ProcessSpec) -> AsyncProcess:
+        self._check_loop()
+        ends, exchange = self._core.begin(spec)
+        emit = self._core.emit
+        process = AsyncProcess(self._core.client, ends, exchange, lambda: emit("exec_ended", id=ends.id))
+        if spec.want_pid:
+            await process.await_started()
+        return process
+
+    async def _file(self, call: FileCall[T]) -> T:
+        self._check_loop()
+        ends, exchange = self._core.begin_file(call)
+        process = AsyncProcess(self._core.client, ends, exchange, _nothing)
+        try:
+            await process.run_to_end()
+        except BaseException:
+            await process.kill()
+            raise
+        return self._core.file_value(call, exchange)
+
+    async def stat(self, path: str) -> FileInfo:
+        return await self._file(fileverbs.stat_entry(path))
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return await self._file(fileverbs.read(path, offset, limit))
+
+    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
+        await self._file(fileverbs.write(path, data, mode, append))
+
+    async def list_dir(self, path: str) -> list[FileInfo]:
+        return await self._file(fileverbs.list_dir(path))
+
+    async def make_dir(self, path: str, *, parents: bool = False) -> None:
+        await self._file(fileverbs.make_dir(path, parents))
+
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        await self._file(fileverbs.remove(path, recursive))
+
+    async def rename(self, path: str, target: str) -> None:
+        await self._file(fileverbs.rename(path, target))
+
+    async def metrics(self) -> Metrics:
+        return self._core.metrics()
+
+    async def renew(self, seconds: float) -> None:
+        self._core.refuse_renew()
+
+    async def close(self) -> None:
+        pidfd = self._core.hang_up()
+        if pidfd is None:
+            return
+        try:
+            await _readable(pidfd)
+        finally:
+            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind.
+            if self._core.scratch and any(map(_has_entries, self._core.scratch)):
+                await asyncio.shield(asyncio.to_thread(self._core.clean_up))
+            else:
+                self._core.clean_up()
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError("an async sandbox belongs to the event loop that made it")
+
+
+class BlockingNative(isandbox.sync.sandbox.ISandbox):
+    """The blocking interface: each call polls in its own thread."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        remember(core)
+
+    @property
+    def info(self) -> SandboxInfo:
+        return self._core.info
+
+    def spawn(self, spec: ProcessSpec) -> BlockingProcess:
+        ends, exchange = self._core.begin(spec)
+        emit = self._core.emit
+        process = BlockingProcess(self._core.client, ends, exchange, lambda: emit("exec_ended", id=ends.id))
+        if spec.want_pid:
+            process.await_started()
+        return process
+
+    def _file(self, call: FileCall[T]) -> T:
+        ends, exchange = self._core.begin_file(call)
+        process = BlockingProcess(self._core.client, ends, exchange, _nothing)
+        try:
+            process.run_to_end()
+        except BaseException:
+            process.kill()
+            raise
+        return self._core.file_value(call, exchange)
+
+    def stat(self, path: str) -> FileInfo:
+        return self._file(fileverbs.stat_entry(path))
+
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return self._file(fileverbs.read(path, offset, limit))
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
+        self._file(fileverbs.write(path, data, mode, append))
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        return self._file(fileverbs.list_dir(path))
+
+    def make_dir(self, path: str, *, parents: bool = False) -> None:
+        self._file(fileverbs.make_dir(path, parents))
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        self._file(fileverbs.remove(path, recursive))
+
+    def rename(self, path: str, target: str) -> None:
+        self._file(fileverbs.rename(path, target))
+
+    def metrics(self) -> Metrics:
+        return self._core.metrics()
+
+    def renew(self, seconds: float) -> None:
+        self._core.refuse_renew()
+
+    def close(self) -> None:
+        self._core.end()
+
+
+def _nothing() -> None:
+    """A file operation's end is nobody's event."""
+
+
+def _has_entries(path: str) -> bool:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return next(entries, None) is not None
+    return False
+
+
+async def _readable(fd: int) -> None:
+    """Until ``fd`` is readable, two seconds at the longest."""
+    if fd < 0:
+        return
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    try:
+        await asyncio.wait({ready}, timeout=2.0)
+    finally:
+        loop.remove_reader(fd)

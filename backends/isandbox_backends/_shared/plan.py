@@ -1,0 +1,189 @@
+"""The compiled plan that the helper carries out: records to bytes. Pure. The C half is backends/helper/plan.h."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntFlag
+
+PLAN_VERSION = 1
+
+RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
+
+
+class Mode(IntFlag):
+    NAMESPACES = 1
+    SPLIT_UID = 2
+    LOOPBACK = 4
+    OPEN_EARLY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModeRecord:
+    flags: Mode
+    clone_flags: int = 0
+    command_uid: int = 0
+    command_gid: int = 0
+    pids: int = 0
+    memory: int = 0
+    cpu_ns: int = 0
+
+    def encode(self) -> tuple[int, bytes]:
+        uid, gid = self.command_uid, self.command_gid
+        return 1, struct.pack("<QIIIIQQ", self.clone_flags, self.flags, uid, gid, self.pids, self.memory, self.cpu_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class IdMaps:
+    """Lines of uid_map and gid_map: "inside outside count"."""
+
+    uid_map: str
+    gid_map: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 2, _strings(self.uid_map, self.gid_map)
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    source: str
+    target: str
+    attributes: int = RDONLY | NOSUID | NODEV
+    idmap: bool = False
+    optional: bool = False
+    recursive: bool = True
+
+    def encode(self) -> tuple[int, bytes]:
+        head = struct.pack("<IIII", self.attributes, self.idmap, self.optional, self.recursive)
+        return 3, head + _strings(self.source, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Tmpfs:
+    target: str
+    options: str
+    attributes: int = NOSUID | NODEV
+
+    def encode(self) -> tuple[int, bytes]:
+        return 4, struct.pack("<II", self.attributes, 0) + _strings(self.options, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    target: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 5, _strings(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Devpts:
+    target: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 6, _strings(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    target: str
+    mode: int = 0o755
+
+    def encode(self) -> tuple[int, bytes]:
+        return 7, struct.pack("<II", self.mode, 0) + _strings(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Symlink:
+    text: str
+    target: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 8, _strings(self.text, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    target: str
+    content: bytes = b""
+    mode: int = 0o644
+
+    def encode(self) -> tuple[int, bytes]:
+        return 9, struct.pack("<II", self.mode, len(self.content)) + _strings(self.target) + self.content
+
+
+@dataclass(frozen=True, slots=True)
+class Hostname:
+    name: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 10, _strings(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Rlimit:
+    resource: int
+    soft: int
+    hard: int
+
+    def encode(self) -> tuple[int, bytes]:
+        return 11, struct.pack("<IIQQ", self.resource, 0, self.soft, self.hard)
+
+
+@dataclass(frozen=True, slots=True)
+class Landlock:
+    """Accesses and scopes to handle; the helper leaves out what the kernel does not know. Both 0: waived."""
+
+    handled: int
+    scopes: int
+
+    def encode(self) -> tuple[int, bytes]:
+        return 12, struct.pack("<QQ", self.handled, self.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    path: str
+    access: int
+
+    def encode(self) -> tuple[int, bytes]:
+        return 13, struct.pack("<Q", self.access) + _strings(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Seccomp:
+    program: bytes
+
+    def encode(self) -> tuple[int, bytes]:
+        return 14, self.program
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    cpus: tuple[int, ...]
+
+    def encode(self) -> tuple[int, bytes]:
+        words = [0] * (max(self.cpus) // 64 + 1)
+        for cpu in self.cpus:
+            words[cpu // 64] |= 1 << (cpu % 64)
+        return 15, struct.pack(f"<{len(words)}Q", *words)
+
+
+Mountable = Bind | Tmpfs | Proc | Devpts | Directory | Symlink | File
+Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity
+
+
+def encode_plan(records: Iterable[Record]) -> bytes:
+    body = bytearray()
+    for record in records:
+        tag, payload = record.encode()
+        body += struct.pack("<II", tag, len(payload)) + payload + bytes(-len(payload) % 8)
+    return struct.pack("<4sIII", b"ISBP", PLAN_VERSION, len(body) + 16, 0) + bytes(body)
+
+
+def _strings(*texts: str) -> bytes:
+    for text in texts:
+        if "\0" in text:
+            raise ValueError("a NUL character cannot stand in a plan")
+    return "".join(text + "\0" for text in texts).encode("utf-8", "surrogateescape")

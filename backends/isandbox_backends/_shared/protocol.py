@@ -1,0 +1,214 @@
+"""The wire between host and helper, without any I/O (as h11 does it). The C half is backends/helper/protocol.h.
+
+A frame is u32 payload length, u16 type, u16 number of descriptors that travel with it, payload; little-endian. A hostile
+helper may say anything: every length is bounded before it is believed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+
+from isandbox.records import Fault
+
+PROTOCOL_VERSION = 1
+# What a helper may send in one frame: an error with two texts is the longest.
+REPLY_MAX = 4096
+_HEADER = struct.Struct("<IHH")
+_EXIT = struct.Struct("<IiIIIIIIQQQ")
+_START = struct.Struct("<IIIIII")
+_PAIR = struct.Struct("<II")
+_HELLO = struct.Struct("<IIII")
+
+
+class FrameType(IntEnum):
+    HELLO = 1
+    ERROR = 2
+    LAUNCHED = 3
+    STARTED = 4
+    EXIT = 5
+    START = 16
+    KILL = 17
+    SIGNAL = 18
+
+
+class Layer(IntFlag):
+    NAMESPACES = 1
+    LANDLOCK = 2
+    SECCOMP = 4
+    SPLIT_UID = 8
+
+
+class StartStage(IntEnum):
+    """Where a command failed before its program ran."""
+
+    NONE = 0
+    STDIO = 1
+    IDENTITY = 2
+    CWD = 3
+    EXEC = 4
+    FILE = 5
+
+
+class FileOperation(IntEnum):
+    READ = 1
+    WRITE = 2
+    STAT = 3
+    LIST = 4
+    MKDIR = 5
+    REMOVE = 6
+    RENAME = 7
+
+
+class StartFlag(IntFlag):
+    STDIN = 1
+    MERGE = 2
+    SCRIPT = 4
+    WANT_STARTED = 8
+
+
+FAULTS: dict[int, Fault] = {1: "timeout", 2: "oom", 3: "cpu", 4: "output", 5: "cancelled", 6: "killed"}
+FAULT_NUMBERS: dict[str, int] = {name: number for number, name in FAULTS.items()}
+
+
+class ProtocolError(Exception):
+    """The peer broke the protocol; what it says is not believed any further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    version: int
+    features: int
+    landlock_abi: int
+    layers: Layer
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailed:
+    errno: int
+    stage: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    id: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    id: int
+    wait_status: int
+    fault: Fault | None
+    limits: int
+    start_errno: int
+    start_stage: StartStage
+    lingering: bool
+    max_rss: int
+    cpu_time: float
+    duration: float
+
+
+Reply = Hello | StartFailed | Launched | Started | Exit
+
+
+class Decoder:
+    """Bytes from the helper, in any pieces, to replies. Raises `ProtocolError` for what is none."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Reply]:
+        self._buffer += data
+        while len(self._buffer) >= _HEADER.size:
+            length, kind, descriptors = _HEADER.unpack_from(self._buffer)
+            if length > REPLY_MAX or descriptors:
+                raise ProtocolError(f"a reply of {length} bytes with {descriptors} descriptors")
+            if len(self._buffer) < _HEADER.size + length:
+                return
+            payload = bytes(self._buffer[_HEADER.size : _HEADER.size + length])
+            del self._buffer[: _HEADER.size + length]
+            yield _decode(kind, payload)
+
+
+def _decode(kind: int, payload: bytes) -> Reply:
+    try:
+        if kind == FrameType.EXIT:
+            return _decode_exit(payload)
+        if kind == FrameType.STARTED:
+            return Started(*_PAIR.unpack(payload))
+        if kind == FrameType.LAUNCHED:
+            return Launched(int.from_bytes(_exactly(payload, 4), "little"))
+        if kind == FrameType.HELLO:
+            version, features, abi, layers = _HELLO.unpack(payload)
+            return Hello(version, features, abi, Layer(layers & 15))
+        if kind == FrameType.ERROR:
+            errno = int.from_bytes(payload[:4], "little")
+            stage, _, rest = payload[4:].partition(b"\0")
+            subject = rest.partition(b"\0")[0]
+            return StartFailed(errno, stage.decode("utf-8", "replace"), subject.decode("utf-8", "replace"))
+    except (struct.error, ValueError) as error:
+        raise ProtocolError(f"a reply of type {kind} that does not parse") from error
+    raise ProtocolError(f"a reply of unknown type {kind}")
+
+
+def _decode_exit(payload: bytes) -> Exit:
+    id_, status, fault, limits, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
+    return Exit(
+        id=id_,
+        wait_status=status,
+        fault=FAULTS[fault] if fault in FAULTS else _no_fault(fault),
+        limits=limits,
+        start_errno=errno,
+        start_stage=StartStage(stage),
+        lingering=bool(lingering),
+        max_rss=rss_kb * 1024,
+        cpu_time=(user + system) / 1e6,
+        duration=duration / 1e6,
+    )
+
+
+def _no_fault(number: int) -> None:
+    if number:
+        raise ValueError(f"unknown fault {number}")
+
+
+def _exactly(payload: bytes, length: int) -> bytes:
+    if len(payload) != length:
+        raise ValueError(f"{len(payload)} bytes, not {length}")
+    return payload
+
+
+def encode_start(
+    id: int,
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    flags: StartFlag,
+    timeout: float | None,
+    descriptors: int,
+    operation: int = 0,
+) -> bytes:
+    """A START frame. ``timeout`` is rounded up to a millisecond; the descriptors' order is protocol.h's."""
+    strings = [cwd, *argv, *(f"{name}={value}" for name, value in env.items())]
+    body = "\0".join(strings).encode("utf-8", "surrogateescape") + b"\0"
+    timeout_ms = 0 if timeout is None else max(1, -int(-timeout * 1000 // 1))
+    request = _START.pack(id, flags, timeout_ms, operation, len(argv), len(env))
+    return _HEADER.pack(len(request) + len(body), FrameType.START, descriptors) + request + body
+
+
+def encode_kill(id: int, fault: str) -> bytes:
+    return _HEADER.pack(_PAIR.size, FrameType.KILL, 0) + _PAIR.pack(id, FAULT_NUMBERS[fault])
+
+
+def encode_signal(id: int, number: int) -> bytes:
+    return _HEADER.pack(_PAIR.size, FrameType.SIGNAL, 0) + _PAIR.pack(id, number)

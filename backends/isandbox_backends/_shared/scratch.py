@@ -1,0 +1,73 @@
+"""Temporary directories of the host that a sandbox writes into, and removing them whatever it left there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from itertools import count
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def make_scratch(owner: int | None = None) -> str:
+    """A new 0700 directory; with ``owner`` (uid and gid), theirs."""
+    path = os.path.realpath(tempfile.mkdtemp(prefix="isandbox-"))
+    if owner is not None:
+        os.chown(path, owner, owner)
+    return path
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory with all that is in it; links are removed, not followed. Missing is fine.
+
+    A hostile command can nest directories deeper than Python recurses or a path is long, so the tree is flattened: every
+    directory found in a subdirectory is moved up into the top and emptied there. Two descriptors, no recursion, no paths.
+    Raises `OSError` when something cannot be removed.
+    """
+    try:
+        os.rmdir(path)
+        return
+    except FileNotFoundError:
+        return
+    except OSError:
+        pass
+    top = os.open(path, _DIRECTORY)
+    try:
+        serial = count()
+        while names := os.listdir(top):
+            for name in names:
+                _remove_entry(top, name, serial)
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _remove_entry(top: int, name: str, serial: count[int]) -> None:
+    if _is_directory(top, name):
+        _empty_into(top, name, serial)
+        os.rmdir(name, dir_fd=top)
+    else:
+        os.unlink(name, dir_fd=top)
+
+
+def _empty_into(top: int, name: str, serial: count[int]) -> None:
+    """Everything below ``name`` is removed, or moved up into ``top`` when it is a directory."""
+    with contextlib.suppress(PermissionError):  # somebody else's: opening it will say so
+        os.chmod(name, 0o700, dir_fd=top)  # a command may have taken the permissions away, also from itself
+    inner = os.open(name, _DIRECTORY, dir_fd=top)
+    try:
+        for entry in os.listdir(inner):
+            if _is_directory(inner, entry):
+                with contextlib.suppress(PermissionError):
+                    os.chmod(entry, 0o700, dir_fd=inner)  # moving a directory writes its ".."
+                os.rename(entry, f".isandbox-removing-{next(serial)}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+            else:
+                os.unlink(entry, dir_fd=inner)
+    finally:
+        os.close(inner)
+
+
+def _is_directory(directory: int, name: str) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)

@@ -1,0 +1,22 @@
+"""Host paths that a caller wants to see inside: checked, and never through a link."""
+
+from __future__ import annotations
+
+import os
+
+from isandbox.errors import ConfigurationError
+from isandbox.policy import resolve_source
+
+# Whole trees of the kernel's own; a sandbox has its own.
+_KERNEL = ("/proc", "/sys", "/dev")
+
+
+def real_source(path: str, what: str) -> str:
+    """``path`` made absolute. Raises `ConfigurationError` when it is not there, is ``/`` or kernel state, or leads through a
+    symbolic link: the message names the real path, and the caller decides whether that is what was meant."""
+    real = resolve_source(path, what)
+    if os.path.abspath(path) != real:
+        raise ConfigurationError(f"{what}: {path} leads through a symbolic link; name {real}")
+    if any(real == tree or real.startswith(tree + "/") for tree in _KERNEL):
+        raise ConfigurationError(f"{what}: {real} is the kernel's own state; the sandbox has its own")
+    return real

@@ -1,0 +1,131 @@
+"""Starting a native sandbox: from a plan to a `Core`, in either interface, leaving nothing behind when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from isandbox.errors import SandboxError
+from isandbox.records import SandboxInfo
+from isandbox_backends._shared.client import HelperClient, HelperStartError
+from isandbox_backends._shared.helper import helper_path
+from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core
+from isandbox_backends._shared.scratch import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from isandbox.backend import CreateRequest
+    from isandbox.policy import Capabilities
+    from isandbox_backends._shared.plan import Record
+    from isandbox_backends._shared.protocol import Hello
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """Everything that a native sandbox is made of, once its backend has thought it out.
+
+    ``layers`` tells what the helper's hello means; ``explain`` turns its failure into the backend's words.
+    """
+
+    backend: str
+    capabilities: Capabilities
+    request: CreateRequest
+    plan: Sequence[Record]
+    env: Mapping[str, str]
+    cwd: str
+    workspace: str
+    layers: Callable[[Hello], Mapping[str, str]]
+    explain: Callable[[HelperStartError], SandboxError]
+    scratch: tuple[str, ...] = field(default=())
+
+
+def start_blocking(blueprint: Blueprint) -> BlockingNative:
+    with _undo(blueprint) as client:
+        client.wait_ready(time.monotonic() + blueprint.request.start_timeout)
+    return BlockingNative(_core(blueprint, client))
+
+
+async def start_async(blueprint: Blueprint) -> AsyncNative:
+    with _undo(blueprint) as client:
+        try:
+            await asyncio.wait_for(_ready(client), blueprint.request.start_timeout)
+        except TimeoutError as error:
+            raise HelperStartError(0, "no answer", "in the time that a start may take") from error
+    return AsyncNative(_core(blueprint, client))
+
+
+@contextlib.contextmanager
+def _undo(blueprint: Blueprint):  # type: ignore[no-untyped-def]
+    """A started helper; when the body fails, no helper, no scratch directory, and the backend's own error."""
+    path = helper_path()
+    client: HelperClient | None = None
+    try:
+        if path is None:
+            raise HelperStartError(2, "the native helper", "is not installed")
+        client = HelperClient(path, blueprint.plan)
+        yield client
+    except BaseException as error:
+        if client is not None:
+            client.hang_up()
+            client.reap()
+        for directory in blueprint.scratch:
+            with contextlib.suppress(OSError):
+                remove_tree(directory)
+        if isinstance(error, HelperStartError):
+            raise blueprint.explain(error) from error
+        raise
+
+
+async def _ready(client: HelperClient) -> None:
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def readable() -> None:
+        try:
+            if client.receive() and not done.done():
+                done.set_result(None)
+        except HelperStartError as error:
+            loop.remove_reader(client.fileno())
+            if not done.done():
+                done.set_exception(error)
+
+    loop.add_reader(client.fileno(), readable)
+    try:
+        await done
+    finally:
+        loop.remove_reader(client.fileno())
+
+
+def _core(blueprint: Blueprint, client: HelperClient) -> Core:
+    request = blueprint.request
+    assert client.hello is not None  # noqa: S101 - the helper is ready
+    info = SandboxInfo(
+        id=f"{blueprint.backend}-{secrets.token_hex(8)}",
+        backend=blueprint.backend,
+        isolation=blueprint.capabilities.isolation,
+        workspace=blueprint.workspace,
+        created_at=datetime.now(UTC),
+        capabilities=blueprint.capabilities,
+        quotas=request.policy.quotas,
+        layers=blueprint.layers(client.hello),
+        waived=request.policy.waive,
+        labels=request.labels,
+    )
+    core = Core(
+        client=client,
+        info=info,
+        env=blueprint.env,
+        cwd=blueprint.cwd,
+        output_quota=request.policy.quotas.size("output"),
+        scratch=blueprint.scratch,
+        on_event=request.on_event,
+    )
+    core.emit("created", backend=blueprint.backend)
+    return core

@@ -1,0 +1,30 @@
+"""What a process tree of the host uses, by psutil."""
+
+from __future__ import annotations
+
+import psutil
+
+from isandbox.errors import SandboxLostError
+from isandbox.records import Metrics
+
+_KEEPER = "isandbox-keeper"  # backends/helper/keeper.c names itself so; 15 characters, all that the kernel keeps
+
+
+def tree_metrics(pid: int) -> Metrics:
+    """The tree below ``pid``, which is the helper: it and its keepers, which share its memory, do not count."""
+    try:
+        root = psutil.Process(pid)
+        tree = root.children(recursive=True)
+    except psutil.NoSuchProcess as error:
+        raise SandboxLostError("the sandbox is gone: its first process has ended") from error
+    count, cpu, memory = 0, 0.0, 0
+    for process in tree:
+        try:
+            with process.oneshot():
+                if process.ppid() == pid and process.name() == _KEEPER:
+                    continue
+                times = process.cpu_times()
+                count, cpu, memory = count + 1, cpu + times.user + times.system, memory + process.memory_info().rss
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue  # ended while it was looked at
+    return Metrics(processes=count, cpu_time=cpu, memory=memory)

@@ -1,0 +1,228 @@
+"""The `seccomp` backend: policy to plan, plan to sandbox."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import sys
+from typing import TYPE_CHECKING
+
+from isandbox.backend import Backend
+from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
+from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
+from isandbox_backends._shared.helper import helper_missing, machine
+from isandbox_backends._shared.limits import affinity_records, limit_records
+from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp
+from isandbox_backends._shared.protocol import Layer
+from isandbox_backends._shared.scratch import make_scratch, remove_tree
+from isandbox_backends._shared.sources import real_source
+from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
+from isandbox_backends.seccomp.filter import compile_filter
+from isandbox_backends.seccomp.landlock import landlock_records
+from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
+from isandbox_backends.seccomp.view import host_view
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from isandbox.backend import CreateRequest
+    from isandbox.policy import Policy
+    from isandbox.sandbox import ISandbox
+    from isandbox.sync.sandbox import ISandbox as BlockingSandbox
+    from isandbox_backends._shared.client import HelperStartError
+    from isandbox_backends._shared.protocol import Hello
+
+# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
+_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+# Root maps a range of ids that nobody has: 65,536 of them per sandbox, from 2**30 on.
+_RANGE = 65_536
+_FIRST_ID = 1 << 30
+_RANGES = 8_192
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": HOME,
+    "USER": "user",
+    "LOGNAME": "user",
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "TMPDIR": "/tmp",  # noqa: S108 - inside the sandbox
+    "PWD": WORKSPACE,
+}
+WAIVABLE = frozenset({"landlock"})
+
+
+class SeccompBackend(Backend):
+    """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
+
+    name = "seccomp"
+
+    def unavailable(self) -> str | None:
+        if (missing := helper_missing()) is not None:
+            return missing
+        try:
+            with open("/proc/sys/user/max_user_namespaces") as file:
+                if int(file.read()) == 0:
+                    return "user namespaces are off: sysctl -w user.max_user_namespaces=65536"
+        except (OSError, ValueError):
+            return "this kernel has no user namespaces (CONFIG_USER_NS)"
+        return None
+
+    def capabilities(self) -> Capabilities:
+        watched = Enforcement("watched", period=0.05, note="private memory of all processes and the tmpfs mounts")
+        return Capabilities(
+            isolation="os",
+            quotas={
+                "pids": KERNEL,
+                "open_files": KERNEL,
+                "file_size": KERNEL,
+                "memory": watched,
+                "cpu_time": Enforcement("watched", period=0.05),
+                "cpus": Enforcement("kernel", note="affinity"),
+                "output": KERNEL,
+                "disk": unsupported("leave it out, or waive={'disk'}: the workspace is a directory of the host"),
+            },
+            policies={
+                "workspace.rw": KERNEL,
+                "workspace.ro": KERNEL,
+                "workspace.overlay": unsupported("use mode='ro' or 'rw'"),
+                "workspace.copy": unsupported("copy the directory yourself and use mode='rw'"),
+                "workspace.deny": unsupported("mount only what may be seen"),
+                "mounts": KERNEL,
+                "network.none": KERNEL,
+                "network.hosts": unsupported("leave network out: there is none inside"),
+            },
+            weaknesses=("shares the host's kernel", "without a cgroup, memory and CPU time can be overshot for 50 ms"),
+        )
+
+    async def create(self, request: CreateRequest) -> ISandbox:
+        return await start_async(self._blueprint(request))
+
+    def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
+        return start_blocking(self._blueprint(request))
+
+    def _blueprint(self, request: CreateRequest) -> Blueprint:
+        policy = request.policy
+        mounts = [_mount_source(mount.source, mount.target, mount.mode == "rw") for mount in policy.mounts]
+        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if os.geteuid() == 0 else None  # noqa: S311 - not a secret
+        workspace, scratch = _workspace(policy, None if first_id is None else first_id + COMMAND_UID)
+        try:
+            plan = compile_plan(policy, workspace, mounts, first_id)
+        except BaseException:
+            for path in scratch:
+                remove_tree(path)
+            raise
+        return Blueprint(
+            backend=self.name,
+            capabilities=self.capabilities(),
+            request=request,
+            plan=plan,
+            env={**ENVIRONMENT, **policy.env},
+            cwd=WORKSPACE,
+            workspace=WORKSPACE,
+            layers=lambda hello: _layers(hello, waived="landlock" in policy.waive),
+            explain=_explain,
+            scratch=scratch,
+        )
+
+
+def compile_plan(policy: Policy, workspace: Source, mounts: list[Source], first_id: int | None) -> list[Record]:
+    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user."""
+    quotas = policy.quotas
+    split = first_id is not None
+    uid, gid = (first_id, first_id) if split else (os.geteuid(), os.getegid())
+    maps = f"0 {uid} {_RANGE}" if split else f"{COMMAND_UID} {uid} 1"
+    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    mode = ModeRecord(
+        flags=flags,
+        clone_flags=_NAMESPACES,
+        command_uid=COMMAND_UID,
+        command_gid=COMMAND_UID,
+        pids=quotas.pids or 0,
+        memory=quotas.size("memory") or 0,
+        cpu_ns=int((quotas.cpu_time or 0) * 1e9),
+    )
+    return [
+        mode,
+        IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
+        *mount_plan(host_view(), workspace, mounts, scratch=quotas.size("memory")),
+        Hostname("sandbox"),
+        *limit_records(quotas, hard_open_files=_hard_open_files()),
+        *affinity_records(quotas, "seccomp"),
+        *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
+        Seccomp(compile_filter(machine())),
+    ]
+
+
+def _workspace(policy: Policy, owner: int | None) -> tuple[Source, tuple[str, ...]]:
+    """The workspace to mount, and what has to be removed on close."""
+    if policy.workspace is None:
+        path = make_scratch(owner)
+        return Source(path, WORKSPACE, writable=True, is_dir=True), (path,)
+    path = real_source(policy.workspace.path, "workspace")
+    if not os.path.isdir(path):
+        raise ConfigurationError(f"workspace: {path} is not a directory")
+    writable = policy.workspace.mode == "rw"
+    return Source(path, WORKSPACE, writable=writable, is_dir=True, owner_is_user=owner is not None), ()
+
+
+def _mount_source(path: str, target: str, writable: bool) -> Source:
+    real = real_source(path, "mount source")
+    return Source(
+        real,
+        target,
+        writable=writable,
+        is_dir=os.path.isdir(real),
+        owner_is_user=writable and os.geteuid() == 0,
+    )
+
+
+def _hard_open_files() -> int:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
+
+
+def _layers(hello: Hello, *, waived: bool) -> Mapping[str, str]:
+    landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
+    split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
+    layers = {name: "enforced" for name in ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")}
+    return {
+        **{f"{name} namespace": word for name, word in layers.items()},
+        "capabilities": "enforced",
+        "no_new_privs": "enforced",
+        "seccomp": "enforced",
+        "landlock": landlock if not waived else "absent (waived)",
+        "separate uid for the helper": split,
+    }
+
+
+def _explain(error: HelperStartError) -> SandboxError:
+    """The helper's failure in words that say what to do."""
+    if error.stage == "create namespaces":
+        return BackendUnavailableError(
+            f"the seccomp backend cannot make its namespaces ({error}). In a container: run it with "
+            "--security-opt seccomp=unconfined --security-opt systempaths=unconfined. On Ubuntu: "
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+    if error.stage == "mount proc":
+        return BackendUnavailableError(
+            f"the seccomp backend cannot mount a /proc of its own ({error}): parts of this one are masked. In a container: "
+            "--security-opt systempaths=unconfined"
+        )
+    if error.stage in ("map ids", "idmap") and error.errno in (1, 13):
+        return BackendUnavailableError(f"the seccomp backend may not map ids ({error}): run as an ordinary user or with caps")
+    if error.stage == "id-mapped mount":
+        return UnsupportedError(
+            f"the file system of {error.subject} has no id-mapped mounts, so that files made inside would not belong to its "
+            f"owner ({error}); mount it read-only or run as its owner",
+            option="mounts",
+            backend="seccomp",
+        )
+    if error.stage == "landlock":
+        return BackendUnavailableError(f"Landlock is missing ({error}); waive={{'landlock'}} runs without that layer")
+    if error.stage in ("mount point", "open mount source"):
+        return ConfigurationError(
+            f"{error.stage} {error.subject}: {os.strerror(error.errno)}; it must exist and lead through no symbolic link"
+        )
+    return SandboxError(f"the sandbox did not start: {error}")

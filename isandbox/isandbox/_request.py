@@ -1,0 +1,136 @@
+"""From `create_sandbox`'s options to a backend and one checked `CreateRequest`. Nothing is started here."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from isandbox._registry import load_backend
+from isandbox._settings import default_type
+from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
+from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
+from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from isandbox.backend import Backend
+    from isandbox.events import EventSink
+    from isandbox.policy import Capabilities, Isolation, Mount, Workspace
+
+
+def make_request(
+    type: str | None = None,
+    *,
+    workspace: Workspace | str | None = None,
+    mounts: Sequence[Mount] = (),
+    env: Mapping[str, str] | None = None,
+    quotas: Quotas | None = None,
+    network: Iterable[str] | None = None,
+    start_timeout: float = START_TIMEOUT_DEFAULT,
+    labels: Mapping[str, str] | None = None,
+    min_isolation: Isolation = "none",
+    waive: Iterable[str] = (),
+    policy: Policy | None = None,
+    on_event: EventSink | None = None,
+    **backend_options: Any,
+) -> tuple[Backend, CreateRequest]:
+    """Check every option against the backend that will have to honour it.
+
+    Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in the message) and
+    `BackendUnavailableError`.
+    """
+    backend = load_backend(default_type() if type is None else type)
+    if policy is None:
+        policy = Policy(
+            workspace=as_workspace(workspace),
+            mounts=as_mounts(mounts),
+            env=env or {},
+            network=None if network is None else _hosts(network),
+            quotas=quotas or Quotas(),
+            waive=frozenset((waive,) if isinstance(waive, str) else waive),
+        )
+    elif workspace or mounts or env or quotas or network is not None or waive:
+        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
+    if isinstance(start_timeout, bool) or not math.isfinite(start_timeout) or not 0 < start_timeout <= 86_400:
+        raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {start_timeout!r}")
+    options = _backend_options(backend, backend_options)
+    reason = backend.unavailable()
+    if reason is not None:
+        raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
+    _refuse_unsupported(backend, policy, min_isolation)
+    request = CreateRequest(
+        policy=policy,
+        options=options,
+        start_timeout=start_timeout,
+        labels=MappingProxyType(dict(labels or {})),
+        on_event=on_event,
+    )
+    return backend, request
+
+
+def _hosts(network: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(network, str):
+        raise ConfigurationError("network: a list of hosts, not one text")
+    return tuple(network)
+
+
+def _backend_options(backend: Backend, given: Mapping[str, Any]) -> object:
+    known = {f.name for f in fields(backend.options)}
+    for name in given:
+        if name not in known:
+            own = f"its own are: {', '.join(sorted(known))}" if known else "it has none of its own"
+            raise ConfigurationError(f"the {backend.name} backend has no option {name!r}; {own}")
+    return backend.options(**given)
+
+
+def _refuse_unsupported(backend: Backend, policy: Policy, min_isolation: Isolation) -> None:
+    capabilities = backend.capabilities()
+    if not meets(capabilities.isolation, min_isolation):
+        raise UnsupportedError(
+            f"min_isolation={min_isolation}: the {backend.name} backend gives {capabilities.isolation!r}; "
+            "name a stronger type or lower the minimum",
+            option="min_isolation",
+            backend=backend.name,
+        )
+    for name in sorted(policy.quotas.asked() - policy.waive):
+        _require(backend, f"quotas.{name}", capabilities.quota(name).kind, capabilities.quota(name).instead)
+    for name in sorted(_asked_policies(policy) - policy.waive):
+        _require(backend, name, capabilities.policy(name).kind, capabilities.policy(name).instead)
+    _check_cpus(backend, capabilities, policy)
+
+
+def _asked_policies(policy: Policy) -> set[str]:
+    """Names of what the policy asks for, in the capability record's words."""
+    asked = set()
+    if policy.workspace is not None:
+        asked.add(f"workspace.{policy.workspace.mode}")
+        if policy.workspace.deny:
+            asked.add("workspace.deny")
+    if policy.mounts:
+        asked.add("mounts")
+    if policy.network is not None:
+        asked.add("network.hosts" if policy.network else "network.none")
+    return asked
+
+
+def _check_cpus(backend: Backend, capabilities: Capabilities, policy: Policy) -> None:
+    cpus = policy.quotas.cpus
+    if cpus is None or "cpus" in policy.waive or capabilities.quota("cpus").note != "affinity":
+        return
+    if cpus != int(cpus):
+        raise UnsupportedError(
+            f"quotas.cpus={cpus:g}: the {backend.name} backend holds whole CPUs only (affinity); use a whole number or "
+            "waive={'cpus'}",
+            option="quotas.cpus",
+            backend=backend.name,
+        )
+
+
+def _require(backend: Backend, option: str, kind: str, instead: str) -> None:
+    if kind == "unsupported":
+        raise UnsupportedError(
+            f"{option}: the {backend.name} backend cannot enforce this; {instead}", option=option, backend=backend.name
+        )

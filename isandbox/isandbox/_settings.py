@@ -1,0 +1,32 @@
+"""The one module that reads isandbox's environment variables."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+from isandbox.errors import BackendUnavailableError
+
+_NATIVE = {"linux": "seccomp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``SANDBOX_TYPE``: which backend `create_sandbox` takes when none is named; empty counts as unset."""
+
+    sandbox_type: str | None
+
+
+def read_settings() -> Settings:
+    return Settings(sandbox_type=os.environ.get("SANDBOX_TYPE") or None)
+
+
+def default_type() -> str:
+    """``SANDBOX_TYPE``, else the platform's native backend. Never a weaker one in its place."""
+    chosen = read_settings().sandbox_type or _NATIVE.get(sys.platform)
+    if chosen is None:
+        raise BackendUnavailableError(
+            f"there is no native backend for {sys.platform} yet; name one, for example SANDBOX_TYPE=local (no isolation)"
+        )
+    return chosen

@@ -1,0 +1,29 @@
+"""One record for everything a sandbox tells its owner outside a call's own result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EventKind = Literal["created", "exec_started", "exec_ended", "closed", "lost", "start_failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """``kind`` says what happened to ``sandbox_id``; ``data`` holds plain values, never an argv, a value of an environment
+    variable or a command's output."""
+
+    kind: EventKind
+    sandbox_id: str
+    at: float
+    """Seconds since the epoch."""
+    data: Mapping[str, str | int | float | bool | None] = field(default_factory=lambda: MappingProxyType({}))
+
+
+EventSink = Callable[[Event], None]
+"""Called in the thread that caused the event; what it raises is logged and goes no further."""

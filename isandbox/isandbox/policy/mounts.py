@@ -1,0 +1,87 @@
+"""Workspace and mounts: which host directories a sandbox sees, and how."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from isandbox.errors import ConfigurationError
+
+MountMode = Literal["ro", "rw"]
+WorkspaceMode = Literal["rw", "ro", "overlay", "copy"]
+
+# The kernel's PATH_MAX, its terminating NUL included.
+PATH_MAX = 4096
+
+
+def check_path(path: str | os.PathLike[str], what: str) -> str:
+    """A path as text that the kernel will take: not empty, no NUL, below 4,096 bytes."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise ConfigurationError(f"{what}: a text path, not bytes")
+    if not text:
+        raise ConfigurationError(f"{what}: an empty path names nothing")
+    if "\0" in text:
+        raise ConfigurationError(f"{what}: a path cannot hold a NUL character")
+    length = len(os.fsencode(text))
+    if length >= PATH_MAX:
+        raise ConfigurationError(f"{what}: a path of {length} bytes is over the kernel's limit of {PATH_MAX - 1}")
+    return text
+
+
+def resolve_source(path: str | os.PathLike[str], what: str) -> str:
+    """The real path of a host directory or file, all links resolved. Raises `ConfigurationError` when it is not there."""
+    text = check_path(path, what)
+    try:
+        real = Path(text).resolve(strict=True)
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{what}: {text} does not exist") from error
+    except (OSError, RuntimeError) as error:
+        raise ConfigurationError(f"{what}: {text} cannot be used: {error}") from error
+    if str(real) == "/":
+        raise ConfigurationError(f"{what}: the whole file system is not a mount; name the directory that is needed")
+    return str(real)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A host file or directory, visible at ``target`` inside. Read-only unless ``mode="rw"``.
+
+    ``source`` is resolved when the sandbox is created: a symbolic link mounts what it points to at that moment.
+    ``target`` is absolute and normal (no ``..``, no ``//``).
+    """
+
+    source: str
+    target: str
+    mode: MountMode = "ro"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", check_path(self.source, "mount source"))
+        target = check_path(self.target, "mount target")
+        if self.mode not in ("ro", "rw"):
+            raise ConfigurationError(f"mount mode: 'ro' or 'rw', not {self.mode!r}")
+        if not target.startswith("/") or target == "/" or os.path.normpath(target) != target:
+            raise ConfigurationError(f"mount target: an absolute path below /, without '..' and '//', not {target!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """The directory that commands work in.
+
+    ``mode``: ``"rw"`` writes through to the host, ``"ro"`` forbids writes, ``"copy"`` gives the sandbox a private copy,
+    ``"overlay"`` a copy-on-write view. What a backend cannot do it refuses.
+    """
+
+    path: str
+    mode: WorkspaceMode = "rw"
+    deny: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", check_path(self.path, "workspace"))
+        if self.mode not in ("rw", "ro", "overlay", "copy"):
+            raise ConfigurationError(f"workspace mode: one of rw, ro, overlay, copy, not {self.mode!r}")
+        if isinstance(self.deny, str):
+            raise ConfigurationError("workspace deny: a list of patterns, not one text")
+        object.__setattr__(self, "deny", tuple(self.deny))

@@ -1,0 +1,87 @@
+"""The frozen policy of one sandbox: everything that decides what code inside may touch and use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from isandbox.errors import ConfigurationError
+from isandbox.policy.mounts import Mount, Workspace, check_path
+from isandbox.policy.quotas import Quotas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# An environment of the kernel's own limit for argv and environment together would leave no room for a command.
+_ENV_LIMIT = 1 << 20
+
+
+def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
+    """An environment that every program reads back as it was given.
+
+    Raises `ConfigurationError` for a name that is empty or holds ``=``, NUL, a newline or white space at its ends, a value
+    with NUL, and for more than 1 MiB in all. The value itself never stands in the message.
+    """
+    total = 0
+    for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(f"env: names and values are texts; {name!r} is not so")
+        if not name or name != name.strip() or any(c in name for c in "=\0\n\r"):
+            raise ConfigurationError(f"env: {name!r} is not a name (empty, '=', NUL, newline or outer white space)")
+        if "\0" in value:
+            raise ConfigurationError(f"env: the value of {name} holds a NUL character")
+        total += len(name.encode("utf-8", "surrogateescape")) + len(value.encode("utf-8", "surrogateescape")) + 2
+    if total > _ENV_LIMIT:
+        raise ConfigurationError(f"env: {total} bytes in all are over the limit of {_ENV_LIMIT}")
+    return MappingProxyType(dict(env))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a sandbox may see, reach and use. Fixed when it is created; nothing inside can change it.
+
+    ``network``: ``None`` is the backend's own default (none, wherever there is isolation), an empty tuple demands none.
+    ``waive`` names mechanisms or quotas that may be missing (``{"landlock", "disk"}``): the one
+    way to run with less, recorded in the sandbox's `info`.
+    """
+
+    workspace: Workspace | None = None
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    network: tuple[str, ...] | None = None
+    quotas: Quotas = field(default_factory=Quotas)
+    waive: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "env", check_env(self.env))
+        object.__setattr__(self, "mounts", tuple(self.mounts))
+        if isinstance(self.network, str):
+            raise ConfigurationError("network: a list of hosts, not one text")
+        if self.network is not None:
+            object.__setattr__(self, "network", tuple(self.network))
+        object.__setattr__(self, "waive", frozenset(self.waive))
+        seen: set[str] = set()
+        for mount in self.mounts:
+            if not isinstance(mount, Mount):
+                raise ConfigurationError(f"mounts: Mount records, not {mount!r}")
+            if mount.target in seen:
+                raise ConfigurationError(f"mounts: two mounts at {mount.target}")
+            seen.add(mount.target)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        env = dict(self.env)
+        return (Policy, (self.workspace, self.mounts, env, self.network, self.quotas, self.waive))
+
+
+def as_workspace(value: Workspace | str | None) -> Workspace | None:
+    """A `Workspace` from what a caller may write: a record, a path (read-write), or nothing."""
+    if value is None or isinstance(value, Workspace):
+        return value
+    return Workspace(check_path(value, "workspace"))
+
+
+def as_mounts(values: Iterable[Mount]) -> tuple[Mount, ...]:
+    if isinstance(values, (str, Mount)):
+        raise ConfigurationError("mounts: a list of Mount records")
+    return tuple(values)

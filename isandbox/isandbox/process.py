@@ -1,0 +1,77 @@
+"""A running command."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, NoReturn, Self
+
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+    from isandbox.records import ExecResult, Stream
+
+
+class IProcess(ABC):
+    """A handle on one command, made by `ISandbox.spawn` and `ISandbox.start`.
+
+    Iterating yields ``(stream, chunk)`` pairs as they arrive, with a bounded buffer: a slow reader slows the command, it
+    does not fill memory. `wait` reads whatever is not iterated. As a context manager it ends the command on leaving when it
+    still runs. Handles do not pickle.
+    """
+
+    @property
+    @abstractmethod
+    def pid(self) -> int | None:
+        """The command's pid as the sandbox sees it; ``None`` before it is known and when it did not start."""
+
+    @abstractmethod
+    async def wait(self) -> ExecResult:
+        """Read to the end and return the result; the same one every time.
+
+        Raises `SandboxLostError` when the sandbox is gone before the command's end was reported. Cancelling the wait leaves
+        the command alone.
+        """
+
+    @abstractmethod
+    async def kill(self) -> None:
+        """End every process of the command, also those that left its session; fault ``cancelled``. Idempotent."""
+
+    @abstractmethod
+    async def signal(self, number: int) -> None:
+        """Send a signal to the command's process group. Nothing happens when the command has ended."""
+
+    @abstractmethod
+    async def write_stdin(self, data: bytes) -> None:
+        """Write all of ``data``; waits while the pipe is full. Raises `BrokenPipeError` when nothing reads it any more."""
+
+    @abstractmethod
+    async def close_stdin(self) -> None:
+        """EOF for the command. Idempotent."""
+
+    @abstractmethod
+    async def resize(self, rows: int, columns: int) -> None:
+        """Set the size of the command's terminal; `UnsupportedError` when it has none."""
+
+    @abstractmethod
+    def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
+        """Output as it arrives, until the command's end."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.kill()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is a live handle and cannot be pickled")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} pid={self.pid}>"
+
+
+

@@ -1,0 +1,163 @@
+"""What comes back: frozen records without behaviour beyond what their fields already say."""
+
+from __future__ import annotations
+
+import signal as _signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
+
+from isandbox import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from isandbox.policy import Capabilities, Isolation, Quotas
+
+Fault = Literal["timeout", "oom", "cpu", "output", "cancelled", "killed"]
+Limit = Literal["pids", "disk", "open_files", "file_size"]
+Stream = Literal["stdout", "stderr"]
+FileKind = Literal["file", "directory", "symlink", "other"]
+
+_ERROR_OF_FAULT: dict[str, type[errors.ExecFailedError]] = {
+    "timeout": errors.ExecTimeoutError,
+    "oom": errors.ExecMemoryError,
+    "cpu": errors.ExecCpuError,
+    "output": errors.ExecOutputLimitError,
+    "cancelled": errors.ExecCancelledError,
+    "killed": errors.ExecKilledError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """Bytes that were read but not kept, per stream: exact."""
+
+    stdout: int = 0
+    stderr: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What became of a command.
+
+    ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
+    the sandbox ended the command, ``limits_hit`` holds what it refused while the command ran; both come from a channel that
+    the command cannot write to. ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was
+    longer than ``max_output`` its head and tail are kept with a line between them that says how much is missing.
+    """
+
+    exit_code: int
+    signal: int | None = None
+    fault: Fault | None = None
+    limits_hit: frozenset[Limit] = frozenset()
+    stdout_bytes: bytes = b""
+    stderr_bytes: bytes = b""
+    omitted: Omitted = Omitted()
+    lingering: bool = False
+    """A background child of the command was still alive when this result was made. It lives on until the sandbox closes."""
+    start_error: str | None = None
+    """Why the program did not start (exit code 126 or 127), else ``None``."""
+    duration: float = 0.0
+    """Seconds from start to end, by the sandbox's own clock."""
+    cpu_time: float = 0.0
+    """CPU seconds, user and system, of the command and every child that has ended."""
+    max_rss: int = 0
+    """Bytes: the largest resident set of any one process of the command."""
+    violations: tuple[str, ...] = ()
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.omitted.stdout or self.omitted.stderr)
+
+    @property
+    def ok(self) -> bool:
+        """Exit code 0 and no fault."""
+        return self.exit_code == 0 and self.fault is None
+
+    def check(self) -> Self:
+        """Return self when `ok`; else raise the one error of the fault, or `ExecFailedError`."""
+        if self.ok:
+            return self
+        raise _ERROR_OF_FAULT.get(self.fault or "", errors.ExecFailedError)(self._describe(), self)
+
+    def _describe(self) -> str:
+        if self.start_error is not None:
+            return f"the command did not start: {self.start_error}"
+        if self.fault is not None:
+            return f"the sandbox ended the command: {self.fault} (exit code {self.exit_code})"
+        if self.signal is not None:
+            return f"the command died by {signal_name(self.signal)} (exit code {self.exit_code})"
+        return f"the command ended with exit code {self.exit_code}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(ExecResult):
+    """The result of `run`, with the files that it brought back."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL`` for 9; ``signal 40`` where there is no name."""
+    try:
+        return _signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry, not followed when it is a link."""
+
+    path: str
+    """As asked for; in a listing, the directory's path joined with the name."""
+    name: str
+    kind: FileKind
+    size: int
+    """Bytes."""
+    mode: int
+    """Permission bits, e.g. ``0o644``."""
+    mtime: float
+    """Seconds since the epoch."""
+    uid: int
+    gid: int
+    target: str | None = None
+    """Where a symbolic link points, as written in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """A moment of a sandbox, seen from outside it."""
+
+    processes: int
+    cpu_time: float
+    """CPU seconds of the processes alive now."""
+    memory: int
+    """Resident bytes of the processes alive now; pages shared between them count more than once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """What was really made."""
+
+    id: str
+    backend: str
+    isolation: Isolation
+    workspace: str
+    """Absolute path of the workspace as commands see it."""
+    created_at: datetime
+    capabilities: Capabilities
+    quotas: Quotas
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """Mechanism -> ``enforced`` or ``absent (why)``."""
+    waived: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)

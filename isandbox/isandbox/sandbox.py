@@ -1,0 +1,243 @@
+"""The port: what a backend implements, and what everybody uses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from isandbox._aio import call
+from isandbox.capture import TextDecoder
+from isandbox.command import MAX_OUTPUT_DEFAULT, TIMEOUT_DEFAULT, Command, ProcessSpec, StderrMode, make_spec
+from isandbox.errors import UnsupportedError
+from isandbox.files import Files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from isandbox.process import IProcess
+    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo
+
+
+class ISandbox(ABC):
+    """One sandbox.
+
+    A backend implements the abstract verbs; everything else is written once on top of them. Use it as a context manager:
+    leaving it closes it. An async handle belongs to its event loop, a blocking one is thread-safe; neither survives
+    ``os.fork`` nor pickles.
+
+    Paths are POSIX; relative ones start at the workspace. File verbs act in the sandbox's own view, as the user that
+    commands run as, and raise the standard library's errors with the path in them.
+    """
+
+    @property
+    @abstractmethod
+    def info(self) -> SandboxInfo:
+        """What was really made: id, backend, isolation, workspace, enforced layers, waivers."""
+
+    @abstractmethod
+    async def spawn(self, spec: ProcessSpec) -> IProcess:
+        """Start one command. Its failure to start is a result (126, 127), not an error.
+
+        Raises `SandboxClosedError`, `SandboxLostError`, `UnsupportedError` for ``user=`` where users cannot be chosen, and
+        `FileNotFoundError` or `NotADirectoryError` from the process's ``wait`` when ``cwd`` is not there.
+        """
+
+    @abstractmethod
+    async def stat(self, path: str) -> FileInfo:
+        """One entry; a link is described, not followed."""
+
+    @abstractmethod
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        """Bytes of a regular file from ``offset``, at most ``limit``. Links are followed inside the sandbox's view."""
+
+    @abstractmethod
+    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
+        """Create or overwrite a file; missing parents are made. ``mode`` sets the permission bits exactly."""
+
+    @abstractmethod
+    async def list_dir(self, path: str) -> list[FileInfo]:
+        """The entries of a directory, sorted by name."""
+
+    @abstractmethod
+    async def make_dir(self, path: str, *, parents: bool = False) -> None:
+        """Make a directory; with ``parents`` also what is missing above it, and an existing one is no error."""
+
+    @abstractmethod
+    async def remove(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, a link (never what it points to) or an empty directory; with ``recursive`` a whole tree."""
+
+    @abstractmethod
+    async def rename(self, path: str, target: str) -> None:
+        """Rename; an existing file at ``target`` is replaced."""
+
+    @abstractmethod
+    async def metrics(self) -> Metrics:
+        """Processes, CPU time and memory right now."""
+
+    @abstractmethod
+    async def renew(self, seconds: float) -> None:
+        """Let the sandbox live ``seconds`` from now. `UnsupportedError` where it has no lifetime to renew."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End every process and remove what the sandbox made. Idempotent; ends in "gone" also when a part of it fails."""
+
+    async def exec(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        input: str | bytes | None = None,
+        timeout: float | None = TIMEOUT_DEFAULT,
+        max_output: int = MAX_OUTPUT_DEFAULT,
+        stderr: StderrMode = "separate",
+        user: str | None = None,
+        check: bool = False,
+        text: bool = True,
+        on_stdout: Callable[[Any], Any] | None = None,
+        on_stderr: Callable[[Any], Any] | None = None,
+        on_output: Callable[[Any, Any], Any] | None = None,
+    ) -> ExecResult:
+        """Run a command to its end.
+
+        **Command.** A text runs through ``/bin/sh -c`` (at most 1 MiB); a sequence is argv, without a shell (1 MiB in all,
+        each element below 128 KiB).
+
+        **Input.** The command reads ``input``, then EOF; without it EOF at once. Unlike `subprocess.run`, nothing is
+        inherited from the host: not stdin, environment, open files, working directory, umask or signal dispositions.
+
+        **Output.** At most ``max_output`` bytes a stream are kept, head and tail; reading goes on, so that a talkative
+        command neither blocks nor fills memory. Callbacks see everything, as texts or, with ``text=False``, bytes:
+        ``on_stdout(chunk)``, ``on_stderr(chunk)``, ``on_output(stream, chunk)``. ``stderr="merge"`` interleaves both
+        streams on stdout.
+
+        **End.** Returns when the command has exited and its output is drained, idle for 100 ms, or 1 s has passed since
+        the exit; ``lingering`` then says that a background child lives. ``timeout`` (seconds, ``None`` for the sandbox's
+        life) ends every process that the command started; the sandbox lives on and the output so far is in the result.
+
+        **Errors.** A non-zero exit, a fault or a program that does not start is a result; ``check=True`` raises
+        `ExecFailedError` or the error of the fault instead. `ConfigurationError` for a command that cannot be passed,
+        `FileNotFoundError` or `NotADirectoryError` for a ``cwd`` that is not there, `SandboxClosedError`,
+        `SandboxLostError`.
+
+        **Cancellation** ends the command's processes, then goes on.
+        """
+        process = await self.spawn(
+            make_spec(
+                command,
+                cwd=cwd,
+                env=env,
+                input=input,
+                timeout=timeout,
+                max_output=max_output,
+                stderr=stderr,
+                user=user,
+            )
+        )
+        try:
+            if on_stdout or on_stderr or on_output:
+                await _deliver(process, text, {"stdout": on_stdout, "stderr": on_stderr}, on_output)
+            result = await process.wait()
+        except BaseException:
+            await process.kill()
+            raise
+        return result.check() if check else result
+
+    async def start(
+        self,
+        command: Command,
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_output: int = MAX_OUTPUT_DEFAULT,
+        stderr: StderrMode = "separate",
+        user: str | None = None,
+    ) -> IProcess:
+        """Start a command and return its handle, with stdin open for `IProcess.write_stdin`. No time-out unless given."""
+        spec = make_spec(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin="pipe",
+            timeout=timeout,
+            max_output=max_output,
+            stderr=stderr,
+            user=user,
+            want_pid=True,
+        )
+        return await self.spawn(spec)
+
+    @cached_property
+    def files(self) -> Files:
+        """Comfort over the file verbs."""
+        return Files(self)
+
+    async def pause(self) -> None:
+        """Stop every process without ending it. Optional: `UnsupportedError` where the backend cannot."""
+        self._refuse("pause")
+
+    async def resume(self) -> None:
+        """Let a paused sandbox go on. Optional."""
+        self._refuse("resume")
+
+    async def snapshot(self) -> str:
+        """Keep the state of the file system under an id. Optional."""
+        self._refuse("snapshot")
+
+    async def fork(self) -> Self:
+        """A second sandbox that starts from this one's state. Optional."""
+        self._refuse("fork")
+
+    async def expose(self, port: int) -> str:
+        """An address under which a port inside can be reached. Optional."""
+        self._refuse("expose")
+
+    async def detach(self) -> None:
+        """Let go without ending the sandbox. Optional."""
+        self._refuse("detach")
+
+    def _refuse(self, verb: str) -> NoReturn:
+        backend = self.info.backend
+        raise UnsupportedError(f"{verb}: the {backend} backend cannot do this", option=verb, backend=backend)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} is a live handle and cannot be pickled")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.info.id}>"
+
+
+async def _deliver(
+    process: IProcess,
+    text: bool,
+    sinks: Mapping[str, Callable[[Any], Any] | None],
+    on_output: Callable[[Any, Any], Any] | None,
+) -> None:
+    """Hand every chunk to the callbacks, in order; a slow callback slows the command."""
+    decoders = {"stdout": TextDecoder(), "stderr": TextDecoder()}
+
+    async def hand_over(stream: str, chunk: str | bytes) -> None:
+        if not chunk:
+            return
+        sink = sinks[stream]
+        if sink is not None:
+            await call(sink, chunk)
+        if on_output is not None:
+            await call(on_output, stream, chunk)
+
+    async for stream, chunk in process:
+        await hand_over(stream, decoders[stream].decode(chunk) if text else chunk)
+    for stream, decoder in decoders.items():
+        await hand_over(stream, decoder.decode(b"", final=True))

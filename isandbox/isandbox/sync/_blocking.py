@@ -1,0 +1,18 @@
+"""What generated blocking code does another way than the async original in `isandbox._aio`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from isandbox.errors import ConfigurationError
+
+
+def call(callback: Callable[..., Any], *arguments: object) -> None:
+    """Call a plain callback; an async one belongs to the async interface."""
+    value = callback(*arguments)
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise ConfigurationError("isandbox.sync takes plain callbacks; use isandbox.create_sandbox for async ones")

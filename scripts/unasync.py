@@ -1,0 +1,54 @@
+"""Write isandbox/sync from the async sources, token by token; with --check only say whether it is up to date.
+
+As httpcore does: the blocking interface is real, readable, type-checked code, and nobody writes it twice.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "isandbox" / "isandbox"
+MODULES = ["files", "oneshot", "process", "sandbox"]
+HEADER = "# Made by scripts/unasync.py from isandbox/{name}.py: change that one.\n"
+
+SUBSTITUTIONS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in [
+        (r"from isandbox\._aio import", "from isandbox.sync._blocking import"),
+        *((rf"from isandbox\.{module} import", f"from isandbox.sync.{module} import") for module in [*MODULES, "factory"]),
+        (r"\bawait ", ""),
+        (r"\basync (def|with|for)\b", r"\1"),
+        (r"\bAsyncIterator\b", "Iterator"),
+        (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
+        (r"``async with``", "``with``"),
+    ]
+]
+
+
+def convert(name: str) -> str:
+    text = (PACKAGE / f"{name}.py").read_text()
+    for pattern, replacement in SUBSTITUTIONS:
+        text = pattern.sub(replacement, text)
+    return HEADER.format(name=name) + text
+
+
+def main() -> int:
+    stale = []
+    for name in MODULES:
+        target = PACKAGE / "sync" / f"{name}.py"
+        wanted = convert(name)
+        if target.exists() and target.read_text() == wanted:
+            continue
+        stale.append(target.name)
+        if "--check" not in sys.argv:
+            target.write_text(wanted)
+    if stale and "--check" in sys.argv:
+        print(f"out of date: {', '.join(stale)}; run python scripts/unasync.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
