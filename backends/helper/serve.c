@@ -136,7 +136,10 @@ receive (void)
     return;
   if (r <= 0)
     {
-      /* The host closed, or died. In a pid namespace our end is everybody's; without one, end them by hand. */
+      /* The host closed, or died. Nothing that happens from here on is a command's own end: no keeper reports it. In a pid
+       * namespace our end is everybody's; without one, end them by hand. */
+      for (struct command *c = commands; c; c = c->next)
+        c->reported = 1;
       if (!(plan.mode->flags & MODE_NAMESPACES))
         for (struct command *c = commands; c; c = c->next)
           sweep (c);

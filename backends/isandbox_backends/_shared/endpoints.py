@@ -70,13 +70,23 @@ class Endpoints:
 
 
 def start_command(
-    client: HelperClient, spec: ProcessSpec, env: Mapping[str, str], cwd: str, *, operation: int = 0
+    client: HelperClient,
+    spec: ProcessSpec,
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    operation: int = 0,
+    owner: int | None = None,
 ) -> Endpoints:
-    """Make the pipes and send START. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors."""
+    """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
+    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors."""
     ours = Endpoints()
     theirs: list[int] = []
     try:
         flags = _open_pipes(ours, theirs, spec)
+        if owner is not None:
+            for fd in theirs[1:]:  # not the status pipe
+                os.fchown(fd, owner, owner)
         argv = spec.argv
         if spec.script is not None:
             argv, script_fd = _script(spec.script)

@@ -45,6 +45,8 @@ class Core:
     env: Mapping[str, str]
     cwd: str
     output_quota: int | None
+    command_owner: int | None = None
+    """uid and gid of commands on the host, where they are not ours."""
     scratch: tuple[str, ...] = ()
     """Directories on the host that are removed on close."""
     on_event: EventSink | None = None
@@ -64,7 +66,7 @@ class Core:
         self.check_open()
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
-        ends = start_command(self.client, spec, env, cwd)
+        ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
         self.emit("exec_started", id=ends.id)
         return ends, exchange
 

@@ -7,7 +7,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,8 @@ class Blueprint:
     workspace: str
     layers: Callable[[Hello], Mapping[str, str]]
     explain: Callable[[HelperStartError], SandboxError]
-    scratch: tuple[str, ...] = field(default=())
+    scratch: tuple[str, ...] = ()
+    command_owner: int | None = None
 
 
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
@@ -124,6 +125,7 @@ def _core(blueprint: Blueprint, client: HelperClient) -> Core:
         env=blueprint.env,
         cwd=blueprint.cwd,
         output_quota=request.policy.quotas.size("output"),
+        command_owner=blueprint.command_owner,
         scratch=blueprint.scratch,
         on_event=request.on_event,
     )

@@ -106,7 +106,8 @@ class SeccompBackend(Backend):
         policy = request.policy
         mounts = [_mount_source(mount.source, mount.target, mount.mode == "rw") for mount in policy.mounts]
         first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if os.geteuid() == 0 else None  # noqa: S311 - not a secret
-        workspace, scratch = _workspace(policy, None if first_id is None else first_id + COMMAND_UID)
+        owner = None if first_id is None else first_id + COMMAND_UID
+        workspace, scratch = _workspace(policy, owner)
         try:
             plan = compile_plan(policy, workspace, mounts, first_id)
         except BaseException:
@@ -124,6 +125,7 @@ class SeccompBackend(Backend):
             layers=lambda hello: _layers(hello, waived="landlock" in policy.waive),
             explain=_explain,
             scratch=scratch,
+            command_owner=owner,
         )
 
 

@@ -1,0 +1,111 @@
+"""Who ended a command, and what it left."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from isandbox import (
+    ExecOutputLimitError,
+    ExecTimeoutError,
+    ISandbox,
+    Quotas,
+    SandboxLostError,
+)
+from isandbox.testing.contract.base import Contract, processes
+
+
+class FaultPromises(Contract):
+    async def test_a_timeout_is_a_fault_with_the_output_so_far(self, sandbox: ISandbox) -> None:
+        """Past its time-out a command is ended; the result has the fault and what was written."""
+        result = await sandbox.exec("echo start; echo err >&2; sleep 60; echo end", timeout=0.5)
+        assert (result.fault, result.stdout, result.stderr, result.ok) == ("timeout", "start\n", "err\n", False)
+        assert 0.4 < result.duration < 5
+
+    async def test_a_timeout_reaches_every_process(self, sandbox: ISandbox) -> None:
+        """A time-out ends what called setsid, forked twice, changed its group or went to the background."""
+        script = (
+            "setsid sleep 7311 & (setsid sh -c 'sleep 7311 & sleep 7311' &) ; "
+            "sh -c 'sh -c \"sleep 7311 & exec sleep 7311\" & exit' ; sleep 7311"
+        )
+        result = await sandbox.exec(script, timeout=0.5)
+        assert result.fault == "timeout"
+        assert await processes(sandbox, "7311") == []
+
+    async def test_a_timeout_does_not_wait_for_consent(self, sandbox: ISandbox) -> None:
+        """A command that ignores every signal it can is ended all the same."""
+        result = await sandbox.exec("trap '' TERM INT HUP QUIT; while :; do sleep 1; done", timeout=0.5)
+        assert result.fault == "timeout"
+
+    async def test_the_sandbox_survives_a_timeout(self, sandbox: ISandbox) -> None:
+        """After a time-out the files, the other commands and the sandbox are as they were."""
+        await sandbox.files.write("kept", "kept")
+        other = asyncio.create_task(sandbox.exec("sleep 1; echo survived"))
+        await asyncio.sleep(0.1)
+        assert (await sandbox.exec("sleep 60", timeout=0.3)).fault == "timeout"
+        assert (await other).stdout == "survived\n"
+        assert await sandbox.files.read_text("kept") == "kept"
+
+    async def test_a_stopped_job_stays_stopped(self, sandbox: ISandbox) -> None:
+        """Ending one command does not wake a process of another that was stopped on purpose."""
+        async with await sandbox.start("sleep 7322 & kill -STOP $!; echo $!; wait") as process:
+            async for _, chunk in process:
+                pid = chunk.decode().strip()
+                break
+            assert (await sandbox.exec("sleep 60", timeout=0.3)).fault == "timeout"
+            state = await sandbox.exec(f"cut -d' ' -f3 /proc/{pid}/stat")
+            assert state.stdout == "T\n"
+
+    async def test_check_maps_a_timeout(self, sandbox: ISandbox) -> None:
+        """With check=True a time-out is ExecTimeoutError, also a TimeoutError, with the output so far."""
+        with pytest.raises(ExecTimeoutError) as caught:
+            await sandbox.exec("echo so far; sleep 60", timeout=0.3, check=True)
+        assert isinstance(caught.value, TimeoutError)
+        assert caught.value.result.stdout == "so far\n"
+
+    async def test_a_fault_cannot_be_forged(self, sandbox: ISandbox) -> None:
+        """A command that kills itself, exits 137 or prints what we would say has no fault."""
+        for script in ("kill -9 $$", "exit 137", "exit 124", "echo fault=timeout >&2; exit 1"):
+            assert (await sandbox.exec(script, timeout=30)).fault is None
+
+    async def test_a_quick_death_is_not_a_timeout(self, sandbox: ISandbox) -> None:
+        """A command that dies by a signal long before its time-out has no fault."""
+        result = await sandbox.exec("kill -TERM $$", timeout=60)
+        assert (result.exit_code, result.fault) == (143, None)
+
+    async def test_cancelling_ends_the_command(self, sandbox: ISandbox) -> None:
+        """Cancelling the awaiting task ends the command's processes, then raises CancelledError."""
+        task = asyncio.create_task(sandbox.exec("setsid sleep 7333 & sleep 7333"))
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await processes(sandbox, "7333") == []
+
+    async def test_too_much_output_is_a_fault(self) -> None:
+        """Past Quotas.output the command is ended with fault output, and check maps it."""
+        async with self.create(quotas=Quotas(output=100_000)) as sandbox:
+            result = await sandbox.exec("yes", timeout=60)
+            assert result.fault == "output"
+            assert (await sandbox.exec("head -c 100000 /dev/zero")).fault is None
+            with pytest.raises(ExecOutputLimitError):
+                await sandbox.exec("yes >&2", timeout=60, check=True)
+
+    async def test_a_lost_sandbox_is_an_error_not_a_result(self) -> None:
+        """When the sandbox dies under a command the call raises SandboxLostError, and so does every later one."""
+        async with self.create() as sandbox:
+            task = asyncio.create_task(sandbox.exec("echo x; sleep 60"))
+            await asyncio.sleep(0.3)
+            await self.lose(sandbox)
+            with pytest.raises(SandboxLostError):
+                await task
+            with pytest.raises(SandboxLostError):
+                await sandbox.exec("true")
+
+    async def test_cpu_time_and_memory_are_told(self, sandbox: ISandbox) -> None:
+        """duration, cpu_time and max_rss are those of the command and its children."""
+        result = await sandbox.exec("sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; sleep 0.2")
+        assert result.duration >= 0.2
+        assert 0.005 < result.cpu_time < 30
+        assert 100_000 < result.max_rss < 1 << 30
