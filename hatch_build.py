@@ -26,7 +26,7 @@ FLAGS = [
 ]  # fmt: skip
 
 
-class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
+class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         root = Path(self.root)
         binary = root / BINARY

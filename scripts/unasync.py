@@ -6,6 +6,7 @@ As httpcore does: the blocking interface is real, readable, type-checked code, a
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def convert(name: str) -> str:
     text = (PACKAGE / f"{name}.py").read_text()
     for pattern, replacement in SUBSTITUTIONS:
         text = pattern.sub(replacement, text)
-    return HEADER.format(name=name) + text
+    text = HEADER.format(name=name) + text
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", f"{name}.py", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:

@@ -16,7 +16,8 @@ EventKind = Literal["created", "exec_started", "exec_ended", "closed", "lost", "
 @dataclass(frozen=True, slots=True)
 class Event:
     """``kind`` says what happened to ``sandbox_id``; ``data`` holds plain values, never an argv, a value of an environment
-    variable or a command's output."""
+    variable or a command's output.
+    """
 
     kind: EventKind
     sandbox_id: str

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from isandbox.backend import Backend, CreateRequest
     from isandbox.sandbox import ISandbox
 
+
 class Creation:
     """What `create_sandbox` returns: ``await`` it for a sandbox to close yourself, or use it with ``async with``."""
 

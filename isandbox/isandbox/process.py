@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn, Self
 
-
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
@@ -72,6 +70,3 @@ class IProcess(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} pid={self.pid}>"
-
-
-

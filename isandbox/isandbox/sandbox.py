@@ -239,5 +239,5 @@ async def _deliver(
 
     async for stream, chunk in process:
         await hand_over(stream, decoders[stream].decode(chunk) if text else chunk)
-    for stream, decoder in decoders.items():
-        await hand_over(stream, decoder.decode(b"", final=True))
+    for name, decoder in decoders.items():
+        await hand_over(name, decoder.decode(b"", final=True))

@@ -217,7 +217,7 @@ class AsyncProcess(IProcess):
     async def _stdin_writable(self) -> None:
         fd = self._ends.stdin
         writable = self._loop.create_future()
-        self._loop.add_writer(fd, lambda: writable.done() or writable.set_result(None))
+        self._loop.add_writer(fd, _set, writable)
         try:
             await asyncio.wait({writable, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -236,3 +236,8 @@ class AsyncProcess(IProcess):
         if not self._ended.done() and not self._loop.is_closed():
             self._forget_descriptors()
         self._ends.close()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

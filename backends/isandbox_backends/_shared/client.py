@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.plan import Record, encode_plan
@@ -144,7 +144,7 @@ class HelperClient:
             self._socket.sendall(frame)
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterable[None]:  # type: ignore[misc]
+    def _errors(self) -> Iterator[None]:
         if self._closed:
             raise SandboxClosedError("the sandbox is closed")
         try:

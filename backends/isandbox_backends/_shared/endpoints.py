@@ -27,7 +27,8 @@ _SCRIPT_INLINE = 131_000
 @dataclass(slots=True)
 class Endpoints:
     """``status``: where the command's reports arrive. ``outputs``: open streams. ``stdin``: -1 when closed or not ours;
-    ``pending``: input still to be written to it."""
+    ``pending``: input still to be written to it.
+    """
 
     id: int = 0
     status: int = -1
@@ -79,7 +80,8 @@ def start_command(
     owner: int | None = None,
 ) -> Endpoints:
     """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
-    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors."""
+    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors.
+    """
     ours = Endpoints()
     theirs: list[int] = []
     try:
@@ -134,7 +136,7 @@ def enlarge(fd: int) -> None:
 
 
 def _script(script: str) -> tuple[tuple[str, ...], int]:
-    """argv for a script, and a descriptor that the command gets as fd 3 when the script is too long for argv.
+    """Argv for a script, and a descriptor that the command gets as fd 3 when the script is too long for argv.
 
     The shell sources the descriptor and closes it first thing, so that its children do not inherit it.
     """

@@ -153,7 +153,7 @@ class Exchange:
         )
 
     def file_error(self, *, closed: bool = False) -> int:
-        """errno of a file operation that failed, 0 when it did not."""
+        """Errno of a file operation that failed, 0 when it did not."""
         end = self._report(closed=closed)
         if end.start_errno:
             return end.start_errno

@@ -18,7 +18,7 @@ RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NOFILE = 0, 1, 2, 4, 
 
 
 def limit_records(quotas: Quotas, *, hard_open_files: int) -> list[Record]:
-    """rlimits of every command. Core dumps are off; a limit is never above what the caller itself may have."""
+    """Rlimits of every command. Core dumps are off; a limit is never above what the caller itself may have."""
     records: list[Record] = [Rlimit(RLIMIT_CORE, 0, 0)]
     if quotas.open_files is not None:
         most = min(quotas.open_files, hard_open_files)

@@ -111,7 +111,7 @@ class Core:
         self.ended = True
         self.emit("closed")
 
-    def emit(self, kind: EventKind, **data: str | int | float | bool | None) -> None:
+    def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self.on_event is None:
             return
         try:
@@ -289,8 +289,13 @@ async def _readable(fd: int) -> None:
         return
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    loop.add_reader(fd, _set, ready)
     try:
         await asyncio.wait({ready}, timeout=2.0)
     finally:
         loop.remove_reader(fd)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

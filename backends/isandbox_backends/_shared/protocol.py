@@ -165,7 +165,7 @@ def _decode_exit(payload: bytes) -> Exit:
     return Exit(
         id=id_,
         wait_status=status,
-        fault=FAULTS[fault] if fault in FAULTS else _no_fault(fault),
+        fault=_fault(fault),
         limits=limits,
         start_errno=errno,
         start_stage=StartStage(stage),
@@ -176,9 +176,10 @@ def _decode_exit(payload: bytes) -> Exit:
     )
 
 
-def _no_fault(number: int) -> None:
-    if number:
+def _fault(number: int) -> Fault | None:
+    if number and number not in FAULTS:
         raise ValueError(f"unknown fault {number}")
+    return FAULTS.get(number)
 
 
 def _exactly(payload: bytes, length: int) -> bytes:

@@ -13,7 +13,8 @@ _KERNEL = ("/proc", "/sys", "/dev")
 
 def real_source(path: str, what: str) -> str:
     """``path`` made absolute. Raises `ConfigurationError` when it is not there, is ``/`` or kernel state, or leads through a
-    symbolic link: the message names the real path, and the caller decides whether that is what was meant."""
+    symbolic link: the message names the real path, and the caller decides whether that is what was meant.
+    """
     real = resolve_source(path, what)
     if os.path.abspath(path) != real:
         raise ConfigurationError(f"{what}: {path} leads through a symbolic link; name {real}")

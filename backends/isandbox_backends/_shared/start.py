@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ async def start_async(blueprint: Blueprint) -> AsyncNative:
 
 
 @contextlib.contextmanager
-def _undo(blueprint: Blueprint):  # type: ignore[no-untyped-def]
+def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
     """A started helper; when the body fails, no helper, no scratch directory, and the backend's own error."""
     path = helper_path()
     client: HelperClient | None = None

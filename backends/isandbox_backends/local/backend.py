@@ -104,9 +104,7 @@ class LocalBackend(Backend):
 def compile_plan(policy: Policy) -> list[Record]:
     quotas = policy.quotas
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    mode = ModeRecord(
-        flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9)
-    )
+    mode = ModeRecord(flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9))
     return [
         mode,
         *limit_records(quotas, hard_open_files=sys.maxsize if hard == resource.RLIM_INFINITY else hard),
@@ -122,12 +120,12 @@ def _environment(base: str, workspace: str) -> dict[str, str]:
         "LOGNAME": "user",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "TMPDIR": f"{base}/tmp",
+        "TMPDIR": f"{base}/tmp",  # noqa: S108 - in a directory of our own
         "PWD": workspace,
     }
 
 
-def _layers(hello: Hello) -> Mapping[str, str]:
+def _layers(_: Hello) -> Mapping[str, str]:
     return {"isolation": f"absent ({NO_ISOLATION})"}
 
 

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
-from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
+from isandbox.errors import ConfigurationError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.limits import affinity_records, limit_records
@@ -18,6 +18,7 @@ from isandbox_backends._shared.protocol import Layer
 from isandbox_backends._shared.scratch import make_scratch, remove_tree
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
+from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
 from isandbox_backends.seccomp.landlock import landlock_records
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from isandbox.policy import Policy
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
-    from isandbox_backends._shared.client import HelperStartError
     from isandbox_backends._shared.protocol import Hello
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
@@ -123,7 +123,7 @@ class SeccompBackend(Backend):
             cwd=WORKSPACE,
             workspace=WORKSPACE,
             layers=lambda hello: _layers(hello, waived="landlock" in policy.waive),
-            explain=_explain,
+            explain=explain,
             scratch=scratch,
             command_owner=owner,
         )
@@ -188,7 +188,7 @@ def _hard_open_files() -> int:
 def _layers(hello: Hello, *, waived: bool) -> Mapping[str, str]:
     landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
     split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
-    layers = {name: "enforced" for name in ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")}
+    layers = dict.fromkeys(("user", "mount", "pid", "ipc", "uts", "cgroup", "net"), "enforced")
     return {
         **{f"{name} namespace": word for name, word in layers.items()},
         "capabilities": "enforced",
@@ -197,34 +197,3 @@ def _layers(hello: Hello, *, waived: bool) -> Mapping[str, str]:
         "landlock": landlock if not waived else "absent (waived)",
         "separate uid for the helper": split,
     }
-
-
-def _explain(error: HelperStartError) -> SandboxError:
-    """The helper's failure in words that say what to do."""
-    if error.stage == "create namespaces":
-        return BackendUnavailableError(
-            f"the seccomp backend cannot make its namespaces ({error}). In a container: run it with "
-            "--security-opt seccomp=unconfined --security-opt systempaths=unconfined. On Ubuntu: "
-            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
-        )
-    if error.stage == "mount proc":
-        return BackendUnavailableError(
-            f"the seccomp backend cannot mount a /proc of its own ({error}): parts of this one are masked. In a container: "
-            "--security-opt systempaths=unconfined"
-        )
-    if error.stage in ("map ids", "idmap") and error.errno in (1, 13):
-        return BackendUnavailableError(f"the seccomp backend may not map ids ({error}): run as an ordinary user or with caps")
-    if error.stage == "id-mapped mount":
-        return UnsupportedError(
-            f"the file system of {error.subject} has no id-mapped mounts, so that files made inside would not belong to its "
-            f"owner ({error}); mount it read-only or run as its owner",
-            option="mounts",
-            backend="seccomp",
-        )
-    if error.stage == "landlock":
-        return BackendUnavailableError(f"Landlock is missing ({error}); waive={{'landlock'}} runs without that layer")
-    if error.stage in ("mount point", "open mount source"):
-        return ConfigurationError(
-            f"{error.stage} {error.subject}: {os.strerror(error.errno)}; it must exist and lead through no symbolic link"
-        )
-    return SandboxError(f"the sandbox did not start: {error}")

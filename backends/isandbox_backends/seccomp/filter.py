@@ -117,7 +117,8 @@ def program(
     arch: Arch, *, forbidden: Sequence[str], not_there: Sequence[str], checked: Mapping[str, Sequence[Check]]
 ) -> list[Instruction]:
     """EPERM for ``forbidden``, ENOSYS for ``not_there`` and for numbers past the newest, checks for ``checked``; all else
-    is allowed. Another architecture kills the process, x32 numbers are ENOSYS."""
+    is allowed. Another architecture kills the process, x32 numbers are ENOSYS.
+    """
     code: list[Instruction] = [
         (LD_ABS, 0, 0, _OFFSET_ARCH),
         (JEQ, 1, 0, arch.audit),

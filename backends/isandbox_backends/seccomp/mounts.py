@@ -32,7 +32,12 @@ WORKSPACE = "/workspace"
 HOME = "/home/user"
 COMMAND_UID = 1000
 
-_PASSWD = "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:{uid}:{uid}:user:{home}:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
+_USERS = (
+    "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    "user:x:{uid}:{uid}:user:{home}:/bin/sh\n"
+    "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
+)
+_ETC_FILES = ("ld.so.cache", "ld.so.conf")
 _GROUP = "root:x:0:\nuser:x:{uid}:\nnogroup:x:65534:\n"
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 # No "dns": with no network a look-up fails at once instead of asking a server that is not there.
@@ -52,9 +57,7 @@ class Source:
     owner_is_user: bool = False
 
 
-def mount_plan(
-    view: HostView, workspace: Source, mounts: Sequence[Source], *, scratch: int | None = None
-) -> list[Mountable]:
+def mount_plan(view: HostView, workspace: Source, mounts: Sequence[Source], *, scratch: int | None = None) -> list[Mountable]:
     """``scratch``: bytes of each of /tmp, /dev/shm and the home directory; 1 GiB without it."""
     size = scratch or _SCRATCH_DEFAULT
     plan = [*_programs(view), *_etc(view), *_devices(view, size), *_scratch(size), Proc("proc")]
@@ -79,7 +82,7 @@ def _etc(view: HostView) -> list[Mountable]:
     plan: list[Mountable] = [
         Directory("etc"),
         Directory("etc/ssl"),
-        File("etc/passwd", _PASSWD.format(uid=COMMAND_UID, home=HOME).encode()),
+        File("etc/passwd", _USERS.format(uid=COMMAND_UID, home=HOME).encode()),
         File("etc/group", _GROUP.format(uid=COMMAND_UID).encode()),
         File("etc/hosts", _HOSTS.encode()),
         File("etc/nsswitch.conf", _NSSWITCH.encode()),
@@ -90,7 +93,7 @@ def _etc(view: HostView) -> list[Mountable]:
     plan += [File(f"etc/{name}", content) for name, content in view.etc_copies]
     plan += [Symlink(text, f"etc/{name}") for name, text in view.etc_links]
     for name in view.etc_binds:
-        plan += [File(f"etc/{name}") if name == "ld.so.cache" or name == "ld.so.conf" else Directory(f"etc/{name}")]
+        plan += [File(f"etc/{name}") if name in _ETC_FILES else Directory(f"etc/{name}")]
         plan += [Bind(f"/etc/{name}", f"etc/{name}")]
     return plan
 

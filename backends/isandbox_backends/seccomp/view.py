@@ -22,7 +22,8 @@ _MASKED = ("kallsyms", "keys", "key-users", "interrupts", "modules")
 class HostView:
     """``links``: top-level name -> link text. ``directories``: top-level names that are directories of their own.
     ``etc_links``, ``etc_binds``, ``etc_copies``: what there is below /etc, by relative path. ``devices``: names in /dev.
-    ``masked``: files of /proc that tell about the host and are hidden."""
+    ``masked``: files of /proc that tell about the host and are hidden.
+    """
 
     links: tuple[tuple[str, str], ...]
     directories: tuple[str, ...]

@@ -1,1 +1,149 @@
-class X: pass
+"""A blocking sandbox over an async one, for backends without a blocking driver: through one event-loop thread.
+
+One daemon thread for the whole process runs the loop; each call is handed to it and waited for. Ctrl-C in the waiting
+thread cancels the call, which ends the command, then goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import CancelledError as FutureCancelledError
+from typing import TYPE_CHECKING, TypeVar
+
+from isandbox.errors import SandboxClosedError
+from isandbox.sync.process import IProcess
+from isandbox.sync.sandbox import ISandbox
+
+if TYPE_CHECKING:
+    from isandbox import process, sandbox
+    from isandbox.backend import Backend, CreateRequest
+    from isandbox.command import ProcessSpec
+    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+
+T = TypeVar("T")
+
+
+class _LoopThread:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.owner = os.getpid()
+
+    def run(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Wait for ``coroutine`` in the loop's thread. After a fork there is no such thread: `SandboxClosedError`."""
+        if os.getpid() != self.owner:
+            coroutine.close()
+            raise SandboxClosedError("a sandbox does not survive os.fork()")
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="isandbox-loop", daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                with contextlib.suppress(FutureCancelledError, Exception):
+                    future.result(timeout=5)
+            raise
+
+
+_thread = _LoopThread()
+
+
+def _new_thread() -> None:
+    global _thread  # noqa: PLW0603 - the child's own; handles keep the parent's, which refuses
+    _thread = _LoopThread()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_thread)
+
+
+def bridge(backend: Backend, request: CreateRequest) -> ISandbox:
+    """Make a sandbox with ``backend.create`` and put it behind the blocking port."""
+    thread = _thread
+    return BridgedSandbox(thread.run(backend.create(request)), thread)
+
+
+class BridgedSandbox(ISandbox):
+    def __init__(self, inner: sandbox.ISandbox, thread: _LoopThread) -> None:
+        self._inner, self._thread = inner, thread
+
+    @property
+    def info(self) -> SandboxInfo:
+        return self._inner.info
+
+    def spawn(self, spec: ProcessSpec) -> IProcess:
+        return BridgedProcess(self._thread.run(self._inner.spawn(spec)), self._thread)
+
+    def stat(self, path: str) -> FileInfo:
+        return self._thread.run(self._inner.stat(path))
+
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+        return self._thread.run(self._inner.read(path, offset=offset, limit=limit))
+
+    def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
+        self._thread.run(self._inner.write(path, data, mode=mode, append=append))
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        return self._thread.run(self._inner.list_dir(path))
+
+    def make_dir(self, path: str, *, parents: bool = False) -> None:
+        self._thread.run(self._inner.make_dir(path, parents=parents))
+
+    def remove(self, path: str, *, recursive: bool = False) -> None:
+        self._thread.run(self._inner.remove(path, recursive=recursive))
+
+    def rename(self, path: str, target: str) -> None:
+        self._thread.run(self._inner.rename(path, target))
+
+    def metrics(self) -> Metrics:
+        return self._thread.run(self._inner.metrics())
+
+    def renew(self, seconds: float) -> None:
+        self._thread.run(self._inner.renew(seconds))
+
+    def close(self) -> None:
+        self._thread.run(self._inner.close())
+
+
+class BridgedProcess(IProcess):
+    def __init__(self, inner: process.IProcess, thread: _LoopThread) -> None:
+        self._inner, self._thread = inner, thread
+
+    @property
+    def pid(self) -> int | None:
+        return self._inner.pid
+
+    def wait(self) -> ExecResult:
+        return self._thread.run(self._inner.wait())
+
+    def kill(self) -> None:
+        self._thread.run(self._inner.kill())
+
+    def signal(self, number: int) -> None:
+        self._thread.run(self._inner.signal(number))
+
+    def write_stdin(self, data: bytes) -> None:
+        self._thread.run(self._inner.write_stdin(data))
+
+    def close_stdin(self) -> None:
+        self._thread.run(self._inner.close_stdin())
+
+    def resize(self, rows: int, columns: int) -> None:
+        self._thread.run(self._inner.resize(rows, columns))
+
+    def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
+        chunks = aiter(self._inner)
+        while (item := self._thread.run(_next(chunks))) is not None:
+            yield item
+
+
+async def _next(chunks: AsyncIterator[T]) -> T | None:
+    return await anext(chunks, None)

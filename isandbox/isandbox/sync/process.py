@@ -6,8 +6,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn, Self
 
-
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
@@ -63,9 +61,7 @@ class IProcess(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.kill()
 
     def __reduce__(self) -> NoReturn:
@@ -73,6 +69,3 @@ class IProcess(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} pid={self.pid}>"
-
-
-

@@ -208,9 +208,7 @@ class ISandbox(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
@@ -240,5 +238,5 @@ def _deliver(
 
     for stream, chunk in process:
         hand_over(stream, decoders[stream].decode(chunk) if text else chunk)
-    for stream, decoder in decoders.items():
-        hand_over(stream, decoder.decode(b"", final=True))
+    for name, decoder in decoders.items():
+        hand_over(name, decoder.decode(b"", final=True))

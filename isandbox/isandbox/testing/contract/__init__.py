@@ -15,7 +15,7 @@ failure with a decision record, never a weaker test.
 from isandbox.testing.contract.base import promises
 from isandbox.testing.contract.exec import ExecPromises
 from isandbox.testing.contract.faults import FaultPromises
-from isandbox.testing.contract.files import FilePromises
+from isandbox.testing.contract.files import FilePromises, FileViewPromises
 from isandbox.testing.contract.handles import HandlePromises
 from isandbox.testing.contract.inheritance import InheritancePromises
 from isandbox.testing.contract.lifecycle import LifecyclePromises
@@ -30,6 +30,7 @@ GROUPS = (
     FaultPromises,
     HandlePromises,
     FilePromises,
+    FileViewPromises,
     LifecyclePromises,
 )
 
@@ -42,6 +43,7 @@ class SandboxContract(
     FaultPromises,
     HandlePromises,
     FilePromises,
+    FileViewPromises,
     LifecyclePromises,
 ):
     """All groups. A backend that claims only some subclasses those."""

@@ -6,13 +6,7 @@ import asyncio
 
 import pytest
 
-from isandbox import (
-    ExecOutputLimitError,
-    ExecTimeoutError,
-    ISandbox,
-    Quotas,
-    SandboxLostError,
-)
+from isandbox import ExecOutputLimitError, ExecTimeoutError, ISandbox, Quotas, SandboxLostError
 from isandbox.testing.contract.base import Contract, processes
 
 

@@ -13,6 +13,8 @@ HOSTILE_NAMES = ["-rf", "a b", "$(touch pwned)", "'; touch pwned #", "new\nline"
 
 
 class FilePromises(Contract):
+    """The verbs by themselves."""
+
     async def test_text_and_bytes_come_back(self, sandbox: ISandbox) -> None:
         """What is written is read back exactly: text, every byte value, nothing at all."""
         await sandbox.files.write("text.txt", "naïve\r\n中文")
@@ -42,14 +44,6 @@ class FilePromises(Contract):
         await sandbox.files.write("o.txt", "er", append=True)
         assert await sandbox.files.read_text("o.txt") == "shorter"
         assert (await sandbox.files.stat("o.txt")).mode == 0o640
-
-    async def test_commands_and_verbs_see_one_file_system(self, sandbox: ISandbox) -> None:
-        """A command reads what a verb wrote, may change and execute it, and the other way round."""
-        await sandbox.files.write("shared.txt", "from outside\n")
-        result = await sandbox.exec("cat shared.txt; echo more >> shared.txt; chmod 700 shared.txt; echo x > made.txt")
-        assert (result.stdout, result.stderr) == ("from outside\n", "")
-        assert await sandbox.files.read_text("shared.txt") == "from outside\nmore\n"
-        assert await sandbox.files.read_text("made.txt") == "x\n"
 
     async def test_errors_are_the_standard_ones(self, sandbox: ISandbox) -> None:
         """Missing, directory, not a directory: the standard library's errors, with the path in them."""
@@ -83,6 +77,35 @@ class FilePromises(Contract):
         assert await sandbox.files.list("hostile") == []
         assert not await sandbox.files.exists("pwned")
 
+    async def test_rename_replaces_a_file(self, sandbox: ISandbox) -> None:
+        """Rename moves, and replaces a file that is there."""
+        await sandbox.files.write("from", "new")
+        await sandbox.files.write("to", "old")
+        await sandbox.files.rename("from", "to")
+        assert await sandbox.files.read_text("to") == "new"
+        assert not await sandbox.files.exists("from")
+
+    async def test_make_dir_with_and_without_parents(self, sandbox: ISandbox) -> None:
+        """With parents what is missing is made and an existing directory is fine; without, neither."""
+        await sandbox.files.make_dir("m/n/o")
+        await sandbox.files.make_dir("m/n/o")
+        with pytest.raises(FileNotFoundError):
+            await sandbox.files.make_dir("mm/nn", parents=False)
+        with pytest.raises(FileExistsError):
+            await sandbox.files.make_dir("m", parents=False)
+
+
+class FileViewPromises(Contract):
+    """What takes a command to set up or to look at: links, special files, what commands and verbs see of each other."""
+
+    async def test_commands_and_verbs_see_one_file_system(self, sandbox: ISandbox) -> None:
+        """A command reads what a verb wrote, may change and execute it, and the other way round."""
+        await sandbox.files.write("shared.txt", "from outside\n")
+        result = await sandbox.exec("cat shared.txt; echo more >> shared.txt; chmod 700 shared.txt; echo x > made.txt")
+        assert (result.stdout, result.stderr) == ("from outside\n", "")
+        assert await sandbox.files.read_text("shared.txt") == "from outside\nmore\n"
+        assert await sandbox.files.read_text("made.txt") == "x\n"
+
     async def test_listing_tells_kinds(self, sandbox: ISandbox) -> None:
         """A listing is sorted by name and tells files, directories, links and the rest apart."""
         await sandbox.exec("mkdir -p kinds/d; echo abc > kinds/f; ln -s /etc/passwd kinds/l; mkfifo kinds/p", check=True)
@@ -92,8 +115,10 @@ class FilePromises(Contract):
         assert (by_name["f"].size, by_name["f"].path, by_name["l"].target) == (4, "kinds/f", "/etc/passwd")
 
     async def test_a_link_is_described_and_removed_not_followed(self, sandbox: ISandbox) -> None:
-        """stat and remove act on a link itself; what it points to stays."""
-        await sandbox.exec("mkdir -p target; echo keep > target/kept; ln -sfn target link; ln -sfn nowhere dangling", check=True)
+        """Stat and remove act on a link itself; what it points to stays."""
+        await sandbox.exec(
+            "mkdir -p target; echo keep > target/kept; ln -sfn target link; ln -sfn nowhere dangling", check=True
+        )
         assert (await sandbox.files.stat("link")).kind == "symlink"
         assert await sandbox.files.exists("dangling")
         await sandbox.files.remove("link", recursive=True)
@@ -120,23 +145,8 @@ class FilePromises(Contract):
 
     async def test_a_deep_tree_is_removed(self, sandbox: ISandbox) -> None:
         """Two thousand levels, past every path limit, are removed."""
-        await sandbox.exec("mkdir deep && cd deep && n=0; while [ $n -lt 2000 ]; do mkdir d && cd d; n=$((n+1)); done", check=True)
+        await sandbox.exec(
+            "mkdir deep && cd deep && n=0; while [ $n -lt 2000 ]; do mkdir d && cd d; n=$((n+1)); done", check=True
+        )
         await sandbox.files.remove("deep", recursive=True)
         assert not await sandbox.files.exists("deep")
-
-    async def test_rename_replaces_a_file(self, sandbox: ISandbox) -> None:
-        """rename moves, and replaces a file that is there."""
-        await sandbox.files.write("from", "new")
-        await sandbox.files.write("to", "old")
-        await sandbox.files.rename("from", "to")
-        assert await sandbox.files.read_text("to") == "new"
-        assert not await sandbox.files.exists("from")
-
-    async def test_make_dir_with_and_without_parents(self, sandbox: ISandbox) -> None:
-        """With parents what is missing is made and an existing directory is fine; without, neither."""
-        await sandbox.files.make_dir("m/n/o")
-        await sandbox.files.make_dir("m/n/o")
-        with pytest.raises(FileNotFoundError):
-            await sandbox.files.make_dir("mm/nn", parents=False)
-        with pytest.raises(FileExistsError):
-            await sandbox.files.make_dir("m", parents=False)

@@ -14,7 +14,7 @@ from isandbox.testing.contract.base import Contract, processes
 
 class HandlePromises(Contract):
     async def test_start_gives_a_live_handle(self, sandbox: ISandbox) -> None:
-        """start returns while the command runs; its pid is the one the command sees."""
+        """Start returns while the command runs; its pid is the one the command sees."""
         async with await sandbox.start("echo $$; sleep 60") as process:
             async for stream, chunk in process:
                 assert stream == "stdout"
@@ -47,7 +47,7 @@ class HandlePromises(Contract):
         assert (result.exit_code, result.stdout_bytes) == (6, seen["stdout"])
 
     async def test_wait_is_the_same_every_time(self, sandbox: ISandbox) -> None:
-        """wait may be called again and by several tasks; each gets the same result."""
+        """Wait may be called again and by several tasks; each gets the same result."""
         process = await sandbox.start("sleep 0.2; echo x; exit 2")
         first, second = await asyncio.gather(process.wait(), process.wait())
         assert first == second == await process.wait()
@@ -61,7 +61,7 @@ class HandlePromises(Contract):
         assert (await process.wait()).stdout == "done\n"
 
     async def test_a_signal_reaches_the_command(self, sandbox: ISandbox) -> None:
-        """signal delivers to the command, which may handle it; one that has ended is left alone."""
+        """Signal delivers to the command, which may handle it; one that has ended is left alone."""
         async with await sandbox.start("trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.05; done") as process:
             output = process.__aiter__()
             assert (await anext(output))[1] == b"ready\n"
@@ -71,7 +71,7 @@ class HandlePromises(Contract):
             await process.signal(signal.SIGTERM)
 
     async def test_kill_ends_every_process(self, sandbox: ISandbox) -> None:
-        """kill ends the whole tree with fault cancelled, and killing again is nothing."""
+        """Kill ends the whole tree with fault cancelled, and killing again is nothing."""
         process = await sandbox.start("setsid sleep 7344 & (sleep 7344 &) ; sleep 7344")
         await process.kill()
         result = await process.wait()
@@ -86,7 +86,7 @@ class HandlePromises(Contract):
         assert await processes(sandbox, "7355") == []
 
     async def test_a_program_that_does_not_start_has_a_handle(self, sandbox: ISandbox) -> None:
-        """start of a missing program gives a handle without a pid whose result is 127."""
+        """Start of a missing program gives a handle without a pid whose result is 127."""
         process = await sandbox.start(["no-such-program-at-all"])
         assert process.pid is None
         assert (await process.wait()).exit_code == 127

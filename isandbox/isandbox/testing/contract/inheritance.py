@@ -30,9 +30,9 @@ class InheritancePromises(Contract):
     async def test_values_arrive_exactly(self, sandbox: ISandbox) -> None:
         """env= values reach the program byte for byte: spaces, quotes, newlines, other scripts, nothing."""
         env = {"A": "two  words", "B": "'\"`$x\\", "C": "line\nline", "D": "naïve 中文 😀", "E": "", "with.dot": "x=y"}
-        script = "import os, json; print(json.dumps({k: os.environ[k] for k in %r}))" % list(env)
+        script = "import os, json, sys; print(json.dumps({k: os.environ[k] for k in sys.argv[1:]}))"
         if (await sandbox.exec(["python3", "-c", "pass"])).ok:
-            result = await sandbox.exec(["python3", "-c", script], env=env, check=True)
+            result = await sandbox.exec(["python3", "-c", script, *env], env=env, check=True)
             import json
 
             assert json.loads(result.stdout) == env

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,7 @@ class LifecyclePromises(Contract):
 
     async def test_every_policy_is_enforced_or_refused(self, sandbox: ISandbox, tmp_path: object) -> None:
         """Mounts, a read-only workspace and a network demand are honoured or UnsupportedError, as the record says."""
-        asked = {
+        asked: dict[str, dict[str, Any]] = {
             "mounts": {"mounts": [Mount("/usr", "/opt/usr")]},
             "workspace.ro": {"workspace": Workspace(str(tmp_path), mode="ro")},
             "workspace.rw": {"workspace": Workspace(str(tmp_path), mode="rw")},
@@ -141,7 +142,7 @@ class LifecyclePromises(Contract):
     async def test_a_failing_event_sink_changes_nothing(self) -> None:
         """What on_event raises is logged and goes no further."""
 
-        def sink(event: Event) -> None:
+        def sink(_: Event) -> None:
             raise RuntimeError("sink")
 
         async with self.create(on_event=sink) as sandbox:
@@ -155,7 +156,7 @@ class LifecyclePromises(Contract):
                     await getattr(sandbox, verb)()
 
     async def test_metrics_count_what_runs(self, sandbox: ISandbox) -> None:
-        """metrics counts the processes, memory and CPU time of what runs now."""
+        """Metrics counts the processes, memory and CPU time of what runs now."""
         async with await sandbox.start("sleep 7366 & sleep 7366 & wait") as process:
             assert process.pid is not None
             await asyncio.sleep(0.3)

@@ -10,7 +10,7 @@ from isandbox.testing.contract.base import Contract
 
 class OutputPromises(Contract):
     async def test_streams_stay_separate(self, sandbox: ISandbox) -> None:
-        """stdout and stderr do not mix, and nothing is stripped or added."""
+        """Stdout and stderr do not mix, and nothing is stripped or added."""
         result = await sandbox.exec("printf ' a \\n\\n'; printf 'b' >&2; printf 'c'")
         assert (result.stdout, result.stderr) == (" a \n\nc", "b")
 
@@ -138,5 +138,7 @@ class OutputPromises(Contract):
         """What a background child writes after the call has returned is read and dropped: it never blocks on its pipe."""
         result = await sandbox.exec("(sleep 0.5; head -c 3000000 /dev/zero; touch drained) & exit 0")
         assert result.lingering
-        waited = await sandbox.exec("n=0; while [ ! -e drained ] && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; test -e drained")
+        waited = await sandbox.exec(
+            "n=0; while [ ! -e drained ] && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; test -e drained"
+        )
         assert waited.ok

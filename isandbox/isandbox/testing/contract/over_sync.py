@@ -59,7 +59,7 @@ class OverSyncProcess(IProcess):
     async def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
         chunks = iter(self._inner)
         while (item := await _call(next, chunks, _END)) is not _END:
-            yield item  # type: ignore[misc]
+            yield item
 
 
 class OverSync(ISandbox):

@@ -1,0 +1,132 @@
+"""A POSIX-like tree of files in memory: no links, no owners, the standard library's errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import time
+from dataclasses import dataclass, field
+
+from isandbox.policy import check_path
+from isandbox.records import FileInfo
+
+
+@dataclass(slots=True)
+class _File:
+    data: bytes = b""
+    mode: int = 0o644
+    mtime: float = field(default_factory=time.time)
+
+
+class MemoryFiles:
+    """``workspace`` is where relative paths start. /tmp and /usr are there, as everywhere."""
+
+    def __init__(self, workspace: str) -> None:
+        self._workspace = workspace
+        self._files: dict[str, _File] = {}
+        self._dirs: dict[str, float] = {"/": time.time()}
+        for path in (workspace, "/tmp", "/usr"):
+            self._make_parents(posixpath.join(path, "x"), path)
+
+    def _absolute(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self._workspace, check_path(path, "path")))
+
+    def _check_names(self, where: str, path: str) -> None:
+        """The kernel's NAME_MAX, and no file in the place of a directory."""
+        if any(len(os.fsencode(part)) > 255 for part in where.split("/")):
+            raise _error(errno.ENAMETOOLONG, path)
+        parent = posixpath.dirname(where)
+        while parent != "/":
+            if parent in self._files:
+                raise _error(errno.ENOTDIR, path)
+            parent = posixpath.dirname(parent)
+
+    def _make_parents(self, where: str, path: str) -> None:
+        self._check_names(where, path)
+        parent = posixpath.dirname(where)
+        while parent not in self._dirs:
+            self._dirs[parent] = time.time()
+            parent = posixpath.dirname(parent)
+
+    def read(self, path: str) -> bytes:
+        where = self._absolute(path)
+        if where in self._dirs:
+            raise _error(errno.EISDIR, path)
+        self._check_names(where, path)
+        if where not in self._files:
+            raise _error(errno.ENOENT, path)
+        return self._files[where].data
+
+    def write(self, path: str, data: bytes, mode: int | None, *, append: bool) -> None:
+        where = self._absolute(path)
+        if where in self._dirs:
+            raise _error(errno.EISDIR, path)
+        self._make_parents(where, path)
+        file = self._files.setdefault(where, _File())
+        file.data = file.data + data if append else bytes(data)
+        file.mtime = time.time()
+        if mode is not None:
+            file.mode = mode
+
+    def stat(self, path: str) -> FileInfo:
+        where = self._absolute(path)
+        name = posixpath.basename(where) or where
+        if where in self._dirs:
+            return FileInfo(path, name, "directory", 4096, 0o755, self._dirs[where], 1000, 1000)
+        self._check_names(where, path)
+        if where not in self._files:
+            raise _error(errno.ENOENT, path)
+        file = self._files[where]
+        return FileInfo(path, name, "file", len(file.data), file.mode, file.mtime, 1000, 1000)
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        where = self._absolute(path)
+        if where in self._files:
+            raise _error(errno.ENOTDIR, path)
+        if where not in self._dirs:
+            raise _error(errno.ENOENT, path)
+        children = sorted(p for p in (*self._files, *self._dirs) if p != "/" and posixpath.dirname(p) == where)
+        prefix = "" if path == "." else path.rstrip("/") + "/"
+        return [self.stat(child) for child in children] if not prefix else [self._child(prefix, child) for child in children]
+
+    def _child(self, prefix: str, where: str) -> FileInfo:
+        entry = self.stat(where)
+        path = prefix + entry.name
+        return FileInfo(path, entry.name, entry.kind, entry.size, entry.mode, entry.mtime, entry.uid, entry.gid)
+
+    def make_dir(self, path: str, *, parents: bool) -> None:
+        where = self._absolute(path)
+        if where in self._files or (where in self._dirs and not parents):
+            raise _error(errno.EEXIST, path)
+        if not parents and posixpath.dirname(where) not in self._dirs:
+            raise _error(errno.ENOENT, path)
+        self._make_parents(posixpath.join(where, "x"), path)
+
+    def remove(self, path: str, *, recursive: bool) -> None:
+        where = self._absolute(path)
+        if where in self._files:
+            del self._files[where]
+            return
+        if where not in self._dirs:
+            raise _error(errno.ENOENT, path)
+        inside = [p for p in (*self._files, *self._dirs) if p.startswith(where + "/")]
+        if inside and not recursive:
+            raise _error(errno.ENOTEMPTY, path)
+        for p in [*inside, where]:
+            self._files.pop(p, None)
+            self._dirs.pop(p, None)
+
+    def rename(self, path: str, target: str) -> None:
+        source, goal = self._absolute(path), self._absolute(target)
+        if source not in self._files and source not in self._dirs:
+            raise _error(errno.ENOENT, path)
+        if posixpath.dirname(goal) not in self._dirs:
+            raise _error(errno.ENOENT, target)
+        for table in (self._files, self._dirs):
+            for p in [p for p in table if p == source or p.startswith(source + "/")]:
+                table[goal + p[len(source) :]] = table.pop(p)  # type: ignore[assignment]
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
