@@ -134,6 +134,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   if (command_find (c->start.id))
     refuse ("id in use");
 
+  c->server = (i32) SYS0 (getpid);
   c->own_processes = 2;
   for (const struct command *other = commands; other; other = other->next)
     c->own_processes++;

@@ -27,7 +27,7 @@ struct command {
   size_t request_bytes;
 
   int fd_in, fd_out, fd_err, fd_script, fd_status; /* -1: none */
-  i32 keeper;        /* pid */
+  i32 server, keeper; /* pids */
   u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
   u64 started_ns, deadline_ns, sweep_ns, sweep_until_ns;
 

@@ -174,6 +174,36 @@ children_left (void)
     }
 }
 
+/* The server died and this is no pid namespace that died with it: what the command started must not outlive it. One keeper
+ * at a time looks at /proc, for the picture of it is shared memory; a keeper that was killed with the lock in its hand holds
+ * the others up for a second. */
+__attribute__ ((noreturn)) static void
+end_without_server (struct command *c)
+{
+  static volatile u32 lock;
+  c->reported = 1;
+  c->keeper = (i32) SYS0 (getpid);
+  for (int tries = 0; tries < 1000 && __atomic_exchange_n (&lock, 1, __ATOMIC_SEQ_CST); tries++)
+    sleep_us (1000);
+  while (children_left ())
+    {
+      sweep (c);
+      sleep_us (1000);
+    }
+  __atomic_store_n (&lock, 0, __ATOMIC_SEQ_CST);
+  exit_now (1);
+}
+
+/* Until a child has ended, or the server has. All signals are blocked since before the first child, so none is lost. */
+static void
+wait_for_news (struct command *c)
+{
+  u64 wanted = 1ull << (SIGCHLD - 1) | 1ull << (SIGHUP - 1);
+  SYS (rt_sigtimedwait, &wanted, 0, 0, 8);
+  if ((i32) SYS0 (getppid) != c->server)
+    end_without_server (c);
+}
+
 /* Reap until nothing is left. The report goes out when the command itself has ended; when the sandbox ended it, only after
  * its last descendant, so that the host can say that nothing is left. */
 static void
@@ -183,12 +213,12 @@ reap (struct command *c, i32 child)
   for (;;)
     {
       struct siginfo_wait info;
-      long r = SYS (waitid, P_ALL, 0, &info, WEXITED | WNOWAIT | __WALL, 0);
-      if (r == -EINTR)
-        continue;
-      if (r < 0)
-        break; /* ECHILD: the proof that nothing is left */
-      if (info.pid == child && !ended)
+      info.pid = 0;
+      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
+        break; /* the proof that nothing is left */
+      if (info.pid == 0)
+        wait_for_news (c);
+      else if (info.pid == child && !ended)
         {
           __atomic_store_n (&c->child, 0, __ATOMIC_SEQ_CST);
           while (__atomic_load_n (&c->signalling, __ATOMIC_SEQ_CST))
@@ -210,7 +240,7 @@ keeper_main (void *arg)
 {
   struct command *c = arg;
   SYS (prctl, PR_SET_NAME, "isandbox-keeper", 0, 0, 0);
-  SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  SYS (prctl, PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
   long r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   if (r == 0)
     r = arrange_descriptors (c);

@@ -125,6 +125,7 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define CLONE_NEWUSER 0x10000000
 #define CLONE_NEWNET 0x40000000
 
+#define SIGHUP 1
 #define SIGKILL 9
 #define SIGTERM 15
 #define SIGCHLD 17

@@ -1,0 +1,107 @@
+"""Nothing is left: after each module the test process and the machine are as they were before."""
+
+from __future__ import annotations
+
+import gc
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import psutil
+import pytest
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a sandbox could leave behind. Other users of the machine come and go, so only what is ours is counted."""
+
+    children: frozenset[str]
+    strays: frozenset[str]
+    mounts: frozenset[str]
+    cgroups: frozenset[str]
+    temporary: frozenset[str]
+    descriptors: int
+    net_namespaces: frozenset[str]
+    threads: frozenset[str]
+
+
+def traces(temporary: Path) -> Traces:
+    gc.collect()
+    me = psutil.Process()
+    children = me.children(recursive=True)
+    cgroups = [path for path in Path("/sys/fs/cgroup").glob("**/*isandbox*") if path.is_dir()] if os.geteuid() == 0 else []
+    return Traces(
+        children=frozenset(f"{child.pid} {child.name()}" for child in children),
+        strays=frozenset(stray_processes(temporary)),
+        mounts=frozenset(mount_points()),
+        cgroups=frozenset(map(str, cgroups)),
+        temporary=frozenset(entry.name for entry in temporary.glob("isandbox-*")),
+        descriptors=len(os.listdir("/proc/self/fd")),
+        net_namespaces=frozenset(net_namespace(child.pid) for child in children),
+        threads=frozenset(thread.name for thread in threading.enumerate() if not thread.name.startswith("isandbox-drain")),
+    )
+
+
+def stray_processes(temporary: Path) -> Iterator[str]:
+    """Processes of anybody that work in our temporary directory: a command that outlived its sandbox."""
+    for process in psutil.process_iter():
+        try:
+            cwd = process.cwd()
+        except psutil.Error:
+            continue
+        if cwd.startswith(str(temporary)) and process.pid != os.getpid():
+            yield f"{process.pid} {process.name()} in {cwd}"
+
+
+def mount_points() -> Iterator[str]:
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        yield " ".join(line.split()[3:5])
+
+
+def net_namespace(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return "gone"
+
+
+@pytest.fixture(scope="session")
+def sandbox_tmp() -> Iterator[Path]:
+    """The temporary directory of this test session, where sandboxes put their workspaces."""
+    with tempfile.TemporaryDirectory(prefix="tests-of-sandboxes-") as path:
+        os.chmod(path, 0o711)
+        before, tempfile.tempdir = tempfile.tempdir, path
+        yield Path(path)
+        tempfile.tempdir = before
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_left(sandbox_tmp: Path) -> Iterator[None]:
+    before = traces(sandbox_tmp)
+    yield
+    after = traces(sandbox_tmp)
+    for field in fields(Traces):
+        was, now = getattr(before, field.name), getattr(after, field.name)
+        if field.name == "descriptors":
+            assert now <= was + ALLOWED_DESCRIPTORS, f"open files: {was} before, {now} after: {open_files()}"
+        elif field.name == "threads":
+            assert not {name for name in now - was if name.startswith("isandbox")}, f"threads: {now - was}"
+        else:
+            assert not now - was, f"left behind, {field.name}: {sorted(now - was)}"
+
+
+# The drain's own: a selector and the two ends of its wake-up pipe, once per process.
+ALLOWED_DESCRIPTORS = 3
+
+
+def open_files() -> list[str]:
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found.append(f"{fd} -> {os.readlink(f'/proc/self/fd/{fd}')}")
+        except OSError:
+            continue
+    return found
