@@ -38,6 +38,7 @@ files | xargs -0 sh -c 'for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf "%s
   tar -cf "$top/tree.tar" --null -T -
 tar -xf "$top/tree.tar" -C "$top/src" --no-same-owner
 rm "$top/tree.tar"
+[ -f "$top/src/pyproject.toml" ] || { echo "as_user.sh: nothing was copied" >&2; exit 2; }
 chown -hR "$ID:$ID" "$top"
 
 as_user "$python" -c '' 2>/dev/null || {
