@@ -72,7 +72,7 @@ def net_namespace(pid: int) -> str:
 def sandbox_tmp() -> Iterator[Path]:
     """The temporary directory of this test session, where sandboxes put their workspaces."""
     with tempfile.TemporaryDirectory(prefix="tests-of-sandboxes-") as path:
-        os.chmod(path, 0o711)
+        os.chmod(path, 0o711)  # noqa: S103 - sandboxes of other uids walk through it
         before, tempfile.tempdir = tempfile.tempdir, path
         yield Path(path)
         tempfile.tempdir = before

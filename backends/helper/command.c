@@ -141,7 +141,9 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   c->started_ns = now_ns ();
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
-  long pid = clone_call (CLONE_VM | SIGCHLD, c->keeper_stack + STACK_SIZE, keeper_main, c);
+  long pid = -EAGAIN;
+  if (c->own_processes <= MAX_COMMANDS)
+    pid = clone_call (CLONE_VM | SIGCHLD, c->keeper_stack + STACK_SIZE, keeper_main, c);
   if (pid < 0)
     {
       c->start_errno = (u32) -pid;

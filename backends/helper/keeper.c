@@ -51,8 +51,6 @@ static long
 become_command_user (const struct command *c)
 {
   long r;
-  if (plan.affinity && (r = SYS (sched_setaffinity, 0, plan.affinity_len, plan.affinity)) < 0)
-    return r;
   if ((r = set_limits (c)) < 0)
     return r;
   if (plan.mode->flags & MODE_SPLIT_UID)

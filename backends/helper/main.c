@@ -36,6 +36,9 @@ helper_main (int argc, char **argv)
   (void) argv;
   forget_the_host ();
   plan_load (PLAN_FD);
+  /* Here, not per command: the filter may refuse to change it later, and everything inherits it. */
+  if (plan.affinity)
+    must (SYS (sched_setaffinity, 0, plan.affinity_len, plan.affinity), "cpus", "affinity");
   if (plan.mode->flags & MODE_NAMESPACES)
     launch ();
   else

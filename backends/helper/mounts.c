@@ -80,8 +80,13 @@ open_source (const struct plan_bind *bind, const char *path)
   struct mount_attr attr = { bind->attributes, 0, MS_PRIVATE, 0 };
   if (bind->idmap)
     add_idmap ((int) source, &attr, path);
-  must (SYS (mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr),
-        bind->idmap ? "id-mapped mount" : "mount attributes", path);
+  long r = SYS (mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr);
+  if (r < 0 && bind->idmap == 2)
+    {
+      attr.attr_set &= ~(u64) MOUNT_ATTR_IDMAP;
+      r = SYS (mount_setattr, tree, "", AT_EMPTY_PATH | recursive, &attr, sizeof attr);
+    }
+  must (r, bind->idmap ? "id-mapped mount" : "mount attributes", path);
   if (bind->idmap)
     SYS (close, attr.userns_fd);
   SYS (close, source);

@@ -44,7 +44,7 @@ struct plan_mode {
 
 struct plan_bind {
   u32 attributes; /* MOUNT_ATTR_* */
-  u32 idmap;      /* 1: the directory's owner appears as the command's user */
+  u32 idmap;      /* 1: the owner of the source appears as the command's user; 2: where the file system can do that */
   u32 optional;   /* 1: a source that does not exist is left out */
   u32 recursive;
 };

@@ -102,21 +102,30 @@ proc_parent (i32 pid)
   return read_stat (pid, &p) ? p.parent : -ENOENT;
 }
 
-/* resident minus shared of /proc/PID/statm, in pages of 4 KiB (both architectures as Debian builds them). */
+/* RssAnon, RssShmem and VmSwap of /proc/PID/status, which are in kB (man 5 proc). File pages are the kernel's to drop. */
 u64
-proc_private_bytes (i32 pid)
+proc_memory_bytes (i32 pid)
 {
-  char path[32], text[128];
+  static const char *const wanted[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
+  char path[32], text[2048];
   size_t len = put_str (path, sizeof path, 0, "/proc/");
   len = put_num (path, sizeof path, len, (u64) pid);
-  put_str (path, sizeof path, len, "/statm");
+  put_str (path, sizeof path, len, "/status");
   if (read_file (path, text, sizeof text) <= 0)
     return 0;
-  const char *s = text;
-  take_num (&s);
-  s++;
-  u64 resident = take_num (&s);
-  s++;
-  u64 shared = take_num (&s);
-  return resident > shared ? (resident - shared) * 4096 : 0;
+  u64 kib = 0;
+  for (const char *line = text; line; line = str_chr (line, '\n'))
+    {
+      if (*line == '\n')
+        line++;
+      for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
+        if (str_prefix (line, wanted[i]))
+          {
+            const char *s = line + str_len (wanted[i]);
+            while (*s == ' ' || *s == '\t')
+              s++;
+            kib += take_num (&s);
+          }
+    }
+  return kib * 1024;
 }

@@ -21,7 +21,7 @@ struct procs procs_read (void);
 u32 procs_mark_descendants (struct procs *p, i32 root);
 /* Parent of PID right now, or a negative errno. */
 i32 proc_parent (i32 pid);
-/* Anonymous memory of PID, bytes. */
-u64 proc_private_bytes (i32 pid);
+/* Memory of PID that only its end gives back, bytes. */
+u64 proc_memory_bytes (i32 pid);
 
 #endif

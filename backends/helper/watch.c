@@ -32,7 +32,7 @@ watch (void)
       for (u32 i = 0; i < p.count; i++)
         if (p.list[i].mark)
           {
-            bytes += plan.mode->memory ? proc_private_bytes (p.list[i].pid) : 0;
+            bytes += plan.mode->memory ? proc_memory_bytes (p.list[i].pid) : 0;
             ticks += p.list[i].cpu_ticks;
           }
       total += bytes;

@@ -37,11 +37,11 @@ def load_backend(name: str) -> Backend:
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise BackendUnavailableError(
-                f"the {name} backend needs the module {error.name}: pip install 'isandbox[{canonical}]'"
-            ) from error
-        raise BackendUnavailableError(f"the {name} backend is not installed: {module_name} is missing") from error
+        missing = error.name or module_name
+        if module_name == missing or module_name.startswith(f"{missing}."):
+            raise BackendUnavailableError(f"the {name} backend is not installed: {module_name} is missing") from error
+        package = missing.partition(".")[0]
+        raise BackendUnavailableError(f"the {name} backend needs {missing}: pip install {package}") from error
     backend: Backend = getattr(module, attribute)()
     return backend
 

@@ -95,6 +95,7 @@ def _refuse_unsupported(backend: Backend, policy: Policy, min_isolation: Isolati
             option="min_isolation",
             backend=backend.name,
         )
+    _check_waivers(backend, capabilities, policy)
     for name in sorted(policy.quotas.asked() - policy.waive):
         _require(backend, f"quotas.{name}", capabilities.quota(name).kind, capabilities.quota(name).instead)
     for name in sorted(_asked_policies(policy) - policy.waive):
@@ -114,6 +115,14 @@ def _asked_policies(policy: Policy) -> set[str]:
     if policy.network is not None:
         asked.add("network.hosts" if policy.network else "network.none")
     return asked
+
+
+def _check_waivers(backend: Backend, capabilities: Capabilities, policy: Policy) -> None:
+    known = {*(f.name for f in fields(Quotas)), *capabilities.policies, *backend.waivable}
+    for name in sorted(policy.waive - known):
+        raise ConfigurationError(
+            f"waive: the {backend.name} backend has no {name!r} to waive; it has {', '.join(sorted(known))}"
+        )
 
 
 def _check_cpus(backend: Backend, capabilities: Capabilities, policy: Policy) -> None:

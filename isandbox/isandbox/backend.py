@@ -42,6 +42,8 @@ class Backend(ABC):
 
     name: ClassVar[str]
     options: ClassVar[type] = NoOptions
+    waivable: ClassVar[frozenset[str]] = frozenset()
+    """Mechanisms that ``waive=`` may name, beside the quotas and policies of the capability record."""
 
     @abstractmethod
     def unavailable(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EventKind = Literal["created", "exec_started", "exec_ended", "closed", "lost", "start_failed"]
+EventKind = Literal["created", "exec_started", "exec_ended", "closed", "lost"]
 
 
 @dataclass(frozen=True, slots=True)

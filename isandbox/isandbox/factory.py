@@ -60,7 +60,8 @@ def create_sandbox(type: str | None = None, **options: Any) -> Creation:
     `Policy` instead of its parts), ``on_event``; and the backend's own. All are checked when this is called:
     `ConfigurationError` for what is not valid, `UnsupportedError` for what this backend cannot enforce.
 
-    The sandbox ends with its owner: when it is closed, when the handle is dropped, when this process dies.
+    The sandbox ends with its owner: when it is closed, or this process dies. A handle that is dropped without `close` warns;
+    its processes end, what it left on disk stays.
     """
     backend, request = make_request(type, **options)
     return Creation(backend, request)

@@ -34,6 +34,7 @@ class BlockingProcess(IProcess):
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._buffer = memoryview(bytearray(PIPE_DEFAULT))
         self._kill_sent = False
+        self._over = False
 
     @property
     def pid(self) -> int | None:
@@ -116,7 +117,10 @@ class BlockingProcess(IProcess):
                 enlarge(output)
 
     def _finish(self) -> None:
-        """Close what is ours; what a background child still writes goes to the drain."""
+        """Close what is ours; what a background child still writes goes to the drain. Once."""
+        if self._over:
+            return
+        self._over = True
         self._ends.close_status()
         with self._stdin_lock:
             self._ends.close_stdin()

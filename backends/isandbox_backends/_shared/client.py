@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.protocol import (
+    FEATURE_FDS,
     PROTOCOL_VERSION,
     Decoder,
     Hello,
@@ -82,8 +83,8 @@ class HelperClient:
             elif isinstance(reply, StartFailed):
                 raise HelperStartError(reply.errno, reply.stage, reply.subject)
             elif isinstance(reply, Hello):
-                if reply.version != PROTOCOL_VERSION:
-                    raise HelperStartError(0, f"protocol {reply.version}, not {PROTOCOL_VERSION}", "")
+                if reply.version != PROTOCOL_VERSION or not reply.features & FEATURE_FDS:
+                    raise HelperStartError(0, f"protocol {reply.version}", f"is not {PROTOCOL_VERSION} with descriptors")
                 self.hello = reply
                 self._reap_launcher()
         if not data and self.hello is None:

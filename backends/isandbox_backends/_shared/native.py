@@ -17,6 +17,7 @@ import isandbox.sandbox
 import isandbox.sync.sandbox
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxLostError, UnsupportedError
 from isandbox.events import Event, EventKind
+from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.aio import AsyncProcess
 from isandbox_backends._shared.blocking import BlockingProcess
@@ -50,7 +51,7 @@ class Core:
     scratch: tuple[str, ...] = ()
     """Directories on the host that are removed on close."""
     on_event: EventSink | None = None
-    ended: bool = False
+    lost: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def prepare(self, spec: ProcessSpec) -> tuple[dict[str, str], str]:
@@ -108,8 +109,15 @@ class Core:
                 remove_tree(path)
             except OSError as error:  # close ends in "gone" also when a part of it fails
                 log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
-        self.ended = True
         self.emit("closed")
+
+    def ended(self, id: int, exchange: Exchange) -> None:
+        """A command has come to its end, or the sandbox has under it."""
+        if exchange.lost is None:
+            self.emit("exec_ended", id=id)
+        elif not self.client.closed and not self.lost:
+            self.lost = True
+            self.emit("lost", reason=exchange.lost)
 
     def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self.on_event is None:
@@ -151,8 +159,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     async def spawn(self, spec: ProcessSpec) -> AsyncProcess:
         self._check_loop()
         ends, exchange = self._core.begin(spec)
-        emit = self._core.emit
-        process = AsyncProcess(self._core.client, ends, exchange, lambda: emit("exec_ended", id=ends.id))
+        process = AsyncProcess(self._core.client, ends, exchange, lambda: self._core.ended(ends.id, exchange))
         if spec.want_pid:
             await process.await_started()
         return process
@@ -225,14 +232,15 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
         return self._core.info
 
     def spawn(self, spec: ProcessSpec) -> BlockingProcess:
+        refuse_in_loop()
         ends, exchange = self._core.begin(spec)
-        emit = self._core.emit
-        process = BlockingProcess(self._core.client, ends, exchange, lambda: emit("exec_ended", id=ends.id))
+        process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.ended(ends.id, exchange))
         if spec.want_pid:
             process.await_started()
         return process
 
     def _file(self, call: FileCall[T]) -> T:
+        refuse_in_loop()
         ends, exchange = self._core.begin_file(call)
         process = BlockingProcess(self._core.client, ends, exchange, _nothing)
         try:

@@ -50,7 +50,8 @@ class Bind:
     source: str
     target: str
     attributes: int = RDONLY | NOSUID | NODEV
-    idmap: bool = False
+    idmap: int = 0
+    """1: the owner of the source appears as the command's user; 2: the same where the file system can do it."""
     optional: bool = False
     recursive: bool = True
 

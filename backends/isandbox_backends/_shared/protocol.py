@@ -14,6 +14,7 @@ from enum import IntEnum, IntFlag
 from isandbox.records import Fault
 
 PROTOCOL_VERSION = 1
+FEATURE_FDS = 1
 # What a helper may send in one frame: an error with two texts is the longest.
 REPLY_MAX = 4096
 _HEADER = struct.Struct("<IHH")

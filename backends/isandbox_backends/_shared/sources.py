@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from isandbox.errors import ConfigurationError
 from isandbox.policy import resolve_source
@@ -20,4 +21,6 @@ def real_source(path: str, what: str) -> str:
         raise ConfigurationError(f"{what}: {path} leads through a symbolic link; name {real}")
     if any(real == tree or real.startswith(tree + "/") for tree in _KERNEL):
         raise ConfigurationError(f"{what}: {real} is the kernel's own state; the sandbox has its own")
+    if stat.S_ISSOCK(os.stat(real).st_mode):
+        raise ConfigurationError(f"{what}: {real} is a socket of the host; code inside could talk to whoever listens")
     return real

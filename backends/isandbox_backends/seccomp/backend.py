@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from isandbox.backend import CreateRequest
-    from isandbox.policy import Policy
+    from isandbox.policy import Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
     from isandbox_backends._shared.protocol import Hello
@@ -50,13 +50,25 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108 - inside the sandbox
     "PWD": WORKSPACE,
 }
-WAIVABLE = frozenset({"landlock"})
+
+
+_MEMORY_NOTE = (
+    "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
+    "what nobody has mapped (a memfd, full pipes and sockets) is not seen"
+)
+_WEAKNESSES = (
+    "shares the host's kernel",
+    "without a cgroup, memory and CPU time can be overshot for 50 ms",
+    "a UNIX socket of the host in a directory that is mounted can be connected to, also when the mount is read-only",
+    "for an ordinary user: commands keep the user's supplementary groups for files in mounts, and share the helper's uid",
+)
 
 
 class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"
+    waivable = frozenset({"landlock"})
 
     def unavailable(self) -> str | None:
         if (missing := helper_missing()) is not None:
@@ -70,7 +82,7 @@ class SeccompBackend(Backend):
         return None
 
     def capabilities(self) -> Capabilities:
-        watched = Enforcement("watched", period=0.05, note="private memory of all processes and the tmpfs mounts")
+        watched = Enforcement("watched", period=0.05, note=_MEMORY_NOTE)
         return Capabilities(
             isolation="os",
             quotas={
@@ -93,7 +105,7 @@ class SeccompBackend(Backend):
                 "network.none": KERNEL,
                 "network.hosts": unsupported("leave network out: there is none inside"),
             },
-            weaknesses=("shares the host's kernel", "without a cgroup, memory and CPU time can be overshot for 50 ms"),
+            weaknesses=_WEAKNESSES,
         )
 
     async def create(self, request: CreateRequest) -> ISandbox:
@@ -148,13 +160,19 @@ def compile_plan(policy: Policy, workspace: Source, mounts: list[Source], first_
     return [
         mode,
         IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
-        *mount_plan(host_view(), workspace, mounts, scratch=quotas.size("memory")),
+        *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         Hostname("sandbox"),
         *limit_records(quotas, hard_open_files=_hard_open_files()),
         *affinity_records(quotas, "seccomp"),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine())),
+        Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None)),
     ]
+
+
+def _scratch_size(quotas: Quotas) -> int | None:
+    """A quarter of the memory quota for each of the three tmpfs: full ones leave room for the command that empties them."""
+    memory = quotas.size("memory")
+    return None if memory is None else max(4096, memory // 4)
 
 
 def _workspace(policy: Policy, owner: int | None) -> tuple[Source, tuple[str, ...]]:
@@ -176,7 +194,7 @@ def _mount_source(path: str, target: str, writable: bool) -> Source:
         target,
         writable=writable,
         is_dir=os.path.isdir(real),
-        owner_is_user=writable and os.geteuid() == 0,
+        owner_is_user=os.geteuid() == 0,
     )
 
 

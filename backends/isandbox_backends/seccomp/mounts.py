@@ -126,8 +126,10 @@ def _scratch(size: int) -> list[Mountable]:
 def _bind(source: Source) -> Bind:
     attributes = NOSUID | NODEV | (0 if source.writable else RDONLY)
     # An id mapping holds for one mount; what is mounted below it has owners of its own and stays out.
+    # Writing must be as the owner; reading may fall back to the owner that everybody sees.
     mapped = source.owner_is_user
-    return Bind(source.path, source.target.lstrip("/"), attributes, idmap=mapped, recursive=not mapped)
+    idmap = (1 if source.writable else 2) if mapped else 0
+    return Bind(source.path, source.target.lstrip("/"), attributes, idmap=idmap, recursive=not mapped)
 
 
 def _callers(mounts: Sequence[Source]) -> list[Mountable]:

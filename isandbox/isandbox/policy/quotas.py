@@ -54,7 +54,8 @@ class Quotas:
     cpu_time: float | None = None
     """CPU seconds (user + system) of one command with all its children; over it the command ends with fault ``cpu``."""
     memory: int | str | None = None
-    """Bytes of memory of the whole sandbox, its tmpfs included; over it the largest command ends with fault ``oom``."""
+    """Bytes of memory of the whole sandbox, its tmpfs included; over it the largest command ends with fault ``oom``. Without
+    a cgroup one process alone may instead be refused memory at that size (ENOMEM), which is its own failure."""
     disk: int | str | None = None
     """Bytes that the sandbox may write in its workspace and scratch space."""
     pids: int | None = _Default(256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -16,3 +17,12 @@ def call(callback: Callable[..., Any], *arguments: object) -> None:
         if inspect.iscoroutine(value):
             value.close()
         raise ConfigurationError("isandbox.sync takes plain callbacks; use isandbox.create_sandbox for async ones")
+
+
+def refuse_in_loop() -> None:
+    """Raise `ConfigurationError` in a thread that runs an event loop: blocking there would stop everything else in it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigurationError("isandbox.sync blocks; inside an event loop use isandbox.create_sandbox")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from isandbox._request import make_request
-from isandbox.errors import ConfigurationError
+from isandbox.sync._blocking import refuse_in_loop
 
 if TYPE_CHECKING:
     from isandbox.sync.sandbox import ISandbox
@@ -23,11 +22,3 @@ def create_sandbox(type: str | None = None, **options: Any) -> ISandbox:
 
 
 createSandbox = create_sandbox  # the name of the original design
-
-
-def refuse_in_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ConfigurationError("isandbox.sync blocks; inside an event loop use isandbox.create_sandbox")
