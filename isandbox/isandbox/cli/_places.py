@@ -64,6 +64,11 @@ class Places:
         place = _real_place(file)
         if within(place, self.workspace):
             inside = os.path.normpath(os.path.join(self.inside, os.path.relpath(place, self.workspace)))
+            # What installs itself writes absolute paths (a venv's "#!" lines, links, editable installs): the workspace also
+            # stands where they look for it. That shows nothing that is not to be seen anyway.
+            if (exactly or in_environment(file)) and inside != file and within(file, self.workspace):
+                exact = self._mount(self.workspace, file)
+                return exact if exactly else inside
             if not exactly or inside == file:
                 return inside
         if within(file, _NIX):
@@ -95,6 +100,8 @@ class Places:
     def _mount(self, place: str, file: str) -> str | None:
         if within(place, self.inside) or within(self.inside, place):
             return None  # the workspace stands there
+        if any(within(place, tree) for tree in (*_NEVER, *_VISIBLE)):
+            return None  # what stands there is the sandbox's own
         self._sources[place] = os.path.realpath(place)
         return file
 
