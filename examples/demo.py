@@ -37,7 +37,7 @@ def attempt(action: Callable[[], str]) -> tuple[bool, str]:
 def list_keys() -> str:
     """Private keys of whoever started this, wherever a home directory may be."""
     seen = []
-    refusal = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    refusal: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     homes = [os.path.expanduser("~"), "/root"]
     try:
         homes += [os.path.join("/home", name) for name in os.listdir("/home")]
@@ -47,7 +47,7 @@ def list_keys() -> str:
         try:
             seen.append(f"{home}/.ssh: {len(os.listdir(os.path.join(home, '.ssh')))} files")
         except OSError as error:
-            refusal = error  # type: ignore[assignment]
+            refusal = error
     if not seen:
         raise refusal
     return "read " + ", ".join(seen)
