@@ -82,7 +82,8 @@ class _Search:
         directory = os.path.dirname(name)
         if directory in _STANDARD and self.hidden is None:
             return argv0
-        self._prepend(directory)
+        if self.hidden is None:
+            self._prepend(directory)
         return name
 
     def _prepend(self, directory: str) -> None:

@@ -84,7 +84,9 @@ def test_error_object():
     assert error_object(ConfigurationError("no")) == {"error": {"code": "configuration", "message": "no"}}
 
 
-@pytest.mark.parametrize(("size", "text"), [(64 << 20, "64 MiB"), (3 << 30, "3 GiB"), (1025, "1025 bytes"), (1536, "1536 bytes")])
+@pytest.mark.parametrize(
+    ("size", "text"), [(64 << 20, "64 MiB"), (3 << 30, "3 GiB"), (1025, "1025 bytes"), (1536, "1536 bytes")]
+)
 def test_format_size(size, text):
     """A size is said exactly."""
     assert format_size(size) == text
