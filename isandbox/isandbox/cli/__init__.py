@@ -36,7 +36,8 @@ def run(**options: Any) -> None:
     """Run CMD in a sandbox of its own and exit with its exit code.
 
     CMD works in the current directory, which it can read and not write (-w .:rw lets it), without a network and without
-    your environment, home directory or other files. Its output arrives as it is written; it reads your standard input.
+    your environment, home directory or other files. Its output arrives as it is written. Your standard input is
+    read ahead for it, as ssh does; < /dev/null keeps that for others.
 
     \b
     Exit code:

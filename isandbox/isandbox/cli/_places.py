@@ -115,13 +115,10 @@ class Places:
 
     def _wide(self, prefix: str) -> bool:
         """Directories that hold more than one program's installation: /opt, and what programs keep hidden in a home."""
-        if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
-            return False
-        for place in (prefix, os.path.realpath(prefix)):
-            parent, name = os.path.split(place)
-            if parent == "/" or (parent in self.homes and name.startswith(".")):
-                return True
-        return False
+        places = (prefix, os.path.realpath(prefix))
+        if any(os.path.dirname(p) in self.homes and os.path.basename(p).startswith(".") for p in places):
+            return not os.path.isfile(os.path.join(prefix, "pyvenv.cfg"))
+        return any(os.path.dirname(p) == "/" for p in places) and not _is_installation(prefix)
 
 
 def _real_place(file: str) -> str:

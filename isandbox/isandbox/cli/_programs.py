@@ -34,24 +34,27 @@ def lookups(name: str, host: Host, directory: str) -> Iterator[str]:
     Relative entries are left out: what they name would depend on where one stands. A shim for which pyenv has no program
     comes as itself.
     """
-    shims = os.path.join(_pyenv_root(host), "shims")
     for entry in host.path.split(":"):
-        file = os.path.join(entry, name)
-        if not os.path.isabs(file) or not is_program(file):
-            continue
-        if os.path.realpath(entry) != os.path.realpath(shims):
-            yield os.path.normpath(file)
-            continue
-        for version in _pyenv_versions(host, directory):
-            if version == "system":
-                break
-            chosen = os.path.join(_pyenv_root(host), "versions", version, "bin", name)
-            if is_program(chosen):
-                yield chosen
-                return
-        else:
-            yield file
-            return
+        file = os.path.normpath(os.path.join(entry, name))
+        if os.path.isabs(entry) and is_program(file):
+            program = behind_shim(file, host, directory)
+            if program is not None:
+                yield program
+
+
+def behind_shim(file: str, host: Host, directory: str) -> str | None:
+    """The program that a pyenv shim would run in ``directory``; ``None`` for the system's. Any other file as it is."""
+    shims, name = os.path.split(file)
+    root = _pyenv_root(host)
+    if os.path.realpath(shims) != os.path.realpath(os.path.join(root, "shims")):
+        return file
+    for version in _pyenv_versions(host, directory):
+        if version == "system":
+            return None
+        chosen = os.path.join(root, "versions", version, "bin", name)
+        if is_program(chosen):
+            return chosen
+    return file
 
 
 def hops(path: str) -> list[tuple[str, bool]]:

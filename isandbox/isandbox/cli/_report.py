@@ -24,12 +24,12 @@ def end_code(result: ExecResult) -> int:
 def end_lines(result: ExecResult, prepared: Prepared) -> Iterator[bytes]:
     """A line when the command did not start, and one when the sandbox ended it."""
     if result.start_error is not None:
-        yield _said(result.start_error + _hint(result, prepared))
+        yield _said(_start_error(result, prepared))
     if result.fault is not None:
         yield _said(f"the sandbox ended the command: {result.fault}{_detail(result.fault, prepared)}")
 
 
-def result_object(result: ExecResult) -> dict[str, Any]:
+def result_object(result: ExecResult, prepared: Prepared) -> dict[str, Any]:
     return {
         "exit_code": result.exit_code,
         "signal": result.signal,
@@ -39,7 +39,7 @@ def result_object(result: ExecResult) -> dict[str, Any]:
         "stderr": result.stderr,
         "truncated": result.truncated,
         "lingering": result.lingering,
-        "start_error": result.start_error,
+        "start_error": None if result.start_error is None else _start_error(result, prepared),
         "duration": result.duration,
         "cpu_time": result.cpu_time,
         "max_rss": result.max_rss,
@@ -59,10 +59,10 @@ def format_size(size: int) -> str:
     return f"{size} bytes"
 
 
-def _hint(result: ExecResult, prepared: Prepared) -> str:
+def _start_error(result: ExecResult, prepared: Prepared) -> str:
     if result.exit_code != NOT_FOUND or prepared.hidden is None:
-        return ""
-    return f" (exists on the host at {prepared.hidden}, not visible inside; mount it with --mount)"
+        return str(result.start_error)
+    return f"{result.start_error} (exists on the host at {prepared.hidden}, not visible inside; mount it with --mount)"
 
 
 def _detail(fault: str, prepared: Prepared) -> str:

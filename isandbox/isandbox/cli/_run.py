@@ -40,13 +40,15 @@ def run_command(options: RunOptions) -> int:
         except (SandboxError, OSError) as error:
             return _fail(error, as_json=options.json)
         if options.json:
-            write_all(STDOUT, _line(result_object(result)))
+            write_all(STDOUT, _line(result_object(result, prepared)))
         else:
             for line in end_lines(result, prepared):
                 write_all(STDERR, line)
         return end_code(result)
     except OutputClosedError:
         return OUTPUT_CLOSED
+    except OSError:  # nor can it be said: the terminal has hung up, the disk is full
+        return FAILED
 
 
 def _in_sandbox(prepared: Prepared, options: RunOptions, signals: Signals) -> ExecResult:

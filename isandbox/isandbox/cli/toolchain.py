@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from isandbox.cli._places import Places, in_environment, within
-from isandbox.cli._programs import MAX_SCRIPTS, base_of_venv, hops, interpreter, is_program, lookups
+from isandbox.cli._programs import MAX_SCRIPTS, base_of_venv, behind_shim, hops, interpreter, is_program, lookups
 
 if TYPE_CHECKING:
     from isandbox.cli._host import Host
@@ -71,7 +71,10 @@ class _Search:
         file = os.path.normpath(os.path.join(self.places.workspace, argv0))
         if not is_program(file):
             return argv0
-        name = self._show(file, trusted=True)
+        behind = behind_shim(file, self.host, self.places.workspace)
+        if behind is None:
+            return self._by_name(os.path.basename(file))
+        name = self._show(behind, trusted=True)
         return argv0 if not os.path.isabs(argv0) and within(file, self.places.workspace) else name
 
     def _by_name(self, argv0: str) -> str:

@@ -33,8 +33,8 @@ def isandbox(project: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]
     """Runs ``isandbox`` in the project and waits for its end, a minute at the most."""
 
     def call(*arguments: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[bytes]:
-        options = {"cwd": project, "input": b"", "timeout": 60, "check": False, **options}
-        return subprocess.run([PROGRAM, *arguments], capture_output=True, env={**os.environ, **(env or {})}, **options)
+        options = {"cwd": project, "input": b"", "timeout": 60, "env": {**os.environ, **(env or {})}, **options}
+        return subprocess.run([PROGRAM, *arguments], capture_output=True, check=False, **options)
 
     return call
 

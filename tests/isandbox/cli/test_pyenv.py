@@ -62,6 +62,13 @@ def test_only_the_version_is_shown(pyenv):
     assert found.path == (f"{pyenv.root}/versions/3.9.1/bin",)
 
 
+def test_shim_by_its_path(pyenv):
+    """A shim that is named by its path stands for the same program."""
+    host = Host(homes=(str(pyenv.root.parent),), env={"PYENV_VERSION": "3.9.1"})
+    found = find_toolchain(f"{pyenv.root}/shims/tool", host, str(pyenv.project), "/workspace")
+    assert found.argv0 == _version(pyenv, "3.9.1")
+
+
 @pytest.mark.parametrize("version", ["../../../system", "/etc", "..", "4.0.0"])
 def test_version_that_is_none(pyenv, version):
     """A version that is not installed, or would lead out of pyenv's versions, runs nothing."""

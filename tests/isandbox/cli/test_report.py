@@ -63,7 +63,7 @@ def test_no_line_for_an_ordinary_end():
 def test_result_object():
     """The object of --json has these fields, limits sorted, output as text."""
     result = ExecResult(1, limits_hit=frozenset({"pids", "disk"}), stdout_bytes=b"a\xff", max_rss=5)
-    assert result_object(result) == {
+    assert result_object(result, _prepared()) == {
         "exit_code": 1,
         "signal": None,
         "fault": None,
