@@ -15,6 +15,7 @@ _NEVER = ("/etc", "/proc", "/sys", "/dev", "/boot")
 _HOMES_OF_USERS = ("/home", "/Users", "/root")
 # Its packages need each other, and hold nothing of a user's.
 _NIX = "/nix/store"
+_MAX_LINKS = 40  # Linux: MAXSYMLINKS
 _INSTALLATIONS = (
     "pyvenv.cfg",
     "lib/python[23]*/os.py",
@@ -47,12 +48,13 @@ class Places:
     _sources: dict[str, str] = field(default_factory=dict)
     """Target -> source."""
 
-    def in_workspace(self, file: str) -> bool:
-        return within(_real_place(file), self.workspace)
+    def named_by_workspace(self, file: str) -> bool:
+        """Whether the workspace has a say in what this path means: it lies there, or a link on its way does."""
+        return within(file, self.workspace) or _passes(os.path.dirname(file), self.workspace)
 
     def visible(self, file: str) -> bool:
         """Whether it is inside without any mount, if perhaps under another name."""
-        return any(within(file, tree) for tree in _VISIBLE) or self.in_workspace(file)
+        return any(within(file, tree) for tree in _VISIBLE) or within(_real_place(file), self.workspace)
 
     def show(self, file: str, *, trusted: bool, exactly: bool) -> str | None:
         """The path of ``file`` inside, ``None`` when it cannot be shown.
@@ -71,6 +73,8 @@ class Places:
                 return exact if exactly else inside
             if not exactly or inside == file:
                 return inside
+        elif within(file, self.workspace):
+            file = place  # a link in the workspace leads out of it: inside, only the real path is sure to be the same
         if within(file, _NIX):
             return self._mount(_NIX, file)
         return self._with_installation(file, trusted=trusted)
@@ -81,7 +85,7 @@ class Places:
         if os.path.basename(directory) not in ("bin", "sbin"):
             return self._alone(file, trusted=trusted)
         prefix = os.path.dirname(directory)
-        if self._forbidden(prefix) or not (trusted or self.in_workspace(prefix) or _is_installation(prefix)):
+        if self._forbidden(prefix) or not (trusted or self._is_known(prefix)):
             return None
         return self._alone(file, trusted=trusted) if self._wide(prefix) else self._mount(prefix, file)
 
@@ -102,7 +106,9 @@ class Places:
             return None  # the workspace stands there
         if any(within(place, tree) for tree in (*_NEVER, *_VISIBLE)):
             return None  # what stands there is the sandbox's own
-        self._sources[place] = os.path.realpath(place)
+        # Inside, /var/tmp is a link to /tmp, and nothing can be mounted through a link.
+        target = place.removeprefix("/var") if within(place, "/var/tmp") else place  # noqa: S108
+        self._sources[target] = os.path.realpath(place)
         return file
 
     def _forbidden(self, prefix: str) -> bool:
@@ -112,6 +118,10 @@ class Places:
             if place == "/" or place in _HOMES_OF_USERS or os.path.dirname(place) in _HOMES_OF_USERS[:-1]:
                 return True
         return False
+
+    def _is_known(self, prefix: str) -> bool:
+        """What a project may name: a part of itself, and installations of interpreters."""
+        return within(os.path.realpath(prefix), self.workspace) or _is_installation(prefix)
 
     def _wide(self, prefix: str) -> bool:
         """Directories that hold more than one program's installation: /opt, and what programs keep hidden in a home."""
@@ -125,6 +135,22 @@ def _real_place(file: str) -> str:
     """``file`` with the links of its directory resolved, and its own left alone."""
     directory, name = os.path.split(file)
     return os.path.join(os.path.realpath(directory), name)
+
+
+def _passes(path: str, directory: str) -> bool:
+    """Whether resolving ``path`` leads through ``directory``, by any of its links."""
+    here, left, links = "/", path.split("/"), 0
+    while left and links < _MAX_LINKS:
+        name = left.pop(0)
+        here = os.path.normpath(os.path.join(here, name))
+        if within(here, directory):
+            return True
+        if os.path.islink(here):
+            links += 1
+            text = os.readlink(here)
+            left = [*text.split("/"), *left]
+            here = "/" if text.startswith("/") else os.path.dirname(here)
+    return bool(left)
 
 
 def _is_installation(prefix: str) -> bool:

@@ -75,7 +75,7 @@ class _Search:
         if behind is None:
             return self._by_name(os.path.basename(file))
         name = self._show(behind, trusted=True)
-        return argv0 if not os.path.isabs(argv0) and within(file, self.places.workspace) else name
+        return argv0 if not os.path.isabs(argv0) and within(name, self.places.inside) else name
 
     def _by_name(self, argv0: str) -> str:
         file = next(lookups(argv0, self.host, self.places.workspace), None)
@@ -101,7 +101,7 @@ class _Search:
         names: list[str | None] = []
         chain = hops(file)
         for place, by_absolute_link in chain:
-            trusted = trusted and not self.places.in_workspace(place)
+            trusted = trusted and not self.places.named_by_workspace(place)
             names.append(self.places.show(place, trusted=trusted, exactly=exactly or by_absolute_link))
             if (base := base_of_venv(place)) is not None:
                 self.places.show(base, trusted=trusted, exactly=True)

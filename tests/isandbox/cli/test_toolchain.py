@@ -1,4 +1,6 @@
 import os
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -212,7 +214,38 @@ def test_nested_mounts_are_one(world):
     assert world.find("python", venv / "bin").mounts == _same(base)
 
 
+def test_venv_behind_a_link_in_the_workspace(world):
+    """A .venv that is a link to a venv elsewhere is shown, and called, where it really is."""
+    base = _python(world.opt / "py", world.executable)
+    venv = _venv(world.home / "venvs" / "x", base)
+    (world.project / ".venv").symlink_to("../venvs/x")
+    for found in (world.find(".venv/bin/python"), world.find("python", world.project / ".venv" / "bin")):
+        assert found.argv0 == f"{venv}/bin/python"
+        assert found.mounts == _same(venv, base)
+
+
+def test_var_tmp(world):
+    """What is in /var/tmp is mounted in /tmp, where /var/tmp leads to inside."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        world.executable(Path(directory, "x", "bin", "tool"))
+        found = world.find("tool", f"{directory}/x/bin")
+        assert found.argv0 == f"{directory}/x/bin/tool"
+        assert found.mounts == (Mount(f"{directory}/x", f"{directory.removeprefix('/var')}/x"),)
+
+
 # --- what a project may not ask for ---
+
+
+@pytest.mark.parametrize("through", ["project", "outside"])
+def test_project_directory_link_to_a_secret(world, through):
+    """A directory of the project that is a link to one of secrets shows nothing, however one gets to that link."""
+    world.executable(world.home / "secrets" / "bin" / "python3")
+    (world.project / ".venv").symlink_to(world.home / "secrets")
+    (world.home / "current").symlink_to(world.project if through == "project" else world.project / ".venv")
+    directory = world.home / "current" / (".venv/bin" if through == "project" else "bin")
+    assert world.find(".venv/bin/python3").mounts == ()
+    assert world.find("python3", world.project / ".venv" / "bin").mounts == ()
+    assert world.find("python3", directory).mounts == ()
 
 
 def test_project_link_to_a_secret(world):
