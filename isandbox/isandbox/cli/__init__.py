@@ -1,2 +1,65 @@
+"""The command line. Only click is imported here, so that ``--help`` costs what a bare click program costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from isandbox import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="isandbox")
 def main() -> None:
-    raise SystemExit("not yet")
+    """Run code that nobody has reviewed, and get an honest answer about what happened."""
+
+
+@main.command(context_settings={"allow_interspersed_args": False}, short_help="Run one command in a sandbox of its own.")
+@click.option("--type", "type_", metavar="TYPE", help="Backend; without it SANDBOX_TYPE, else the platform's native one.")
+@click.option("--cpus", type=float, metavar="N", help="CPUs at once.")
+@click.option("--memory", metavar="SIZE", help="Memory of the whole sandbox, e.g. 512MiB.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="End the command after this long (exit code 124).")
+@click.option("--mount", "mounts", multiple=True, metavar="SRC:TARGET[:ro|rw]", help="Show a host path inside; ro unless rw.")
+@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's.")
+@click.option("-w", "--workspace", metavar="DIR[:ro|rw]", help="Directory to work in; the current one, read-only, without it.")
+@click.option(
+    "--toolchain",
+    type=click.Choice(["auto", "none"]),
+    default="auto",
+    show_default=True,
+    help="auto: show, read-only, the installation that the program on your PATH belongs to.",
+)
+@click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+def run(**options: Any) -> None:
+    """Run CMD in a sandbox of its own and exit with its exit code.
+
+    CMD works in the current directory, which it can read and not write (-w .:rw lets it), without a network and without
+    your environment, home directory or other files. Its output arrives as it is written. Your standard input is
+    read ahead for it, as ssh does; < /dev/null keeps that for others.
+
+    \b
+    Exit code:
+      the command's own; 128 + n when signal n ended it
+      2    wrong usage of isandbox
+      124  the time-out of --timeout
+      125  isandbox itself failed; the reason is on stderr
+      126  CMD cannot be executed
+      127  CMD was not found
+      141  nobody reads isandbox's output any more
+
+    SIGINT, SIGTERM and SIGHUP are passed on to the command; a second Ctrl-C kills it.
+
+    With --json one object is printed: exit_code, signal, fault (timeout, oom, cpu, output, cancelled, killed or null),
+    limits_hit (sorted names of quotas that refused something), stdout and stderr (text; head and tail of what is over 1 MiB),
+    truncated, lingering, start_error, duration and cpu_time (seconds), max_rss (bytes). When isandbox itself fails:
+    {"error": {"code": ..., "message": ...}} and exit code 125.
+
+    --toolchain auto never executes anything to find the program: it reads links, pyvenv.cfg, pyenv's version files and
+    "#!" lines. It never shows /, /etc, or a home directory.
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    from isandbox.cli._options import parse_options
+    from isandbox.cli._run import run_command
+
+    raise SystemExit(run_command(parse_options(**options)))

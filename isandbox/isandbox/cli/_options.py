@@ -1,0 +1,97 @@
+"""From texts on the command line to one record. Syntax is click's business (exit code 2), meaning is the core's (125)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from isandbox.cli._host import Host, read_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Everything of one ``isandbox run``, split into its parts and not yet checked. Host paths are absolute."""
+
+    argv: tuple[str, ...]
+    host: Host
+    workspace: str
+    workspace_mode: str = "ro"
+    mounts: tuple[tuple[str, str, str], ...] = ()
+    """Source, target, mode."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    type: str | None = None
+    cpus: float | None = None
+    memory: str | None = None
+    timeout: float | None = None
+    toolchain: bool = True
+    json: bool = False
+
+
+def parse_options(
+    *,
+    command: Sequence[str],
+    mounts: Sequence[str],
+    env: Sequence[str],
+    workspace: str | None,
+    type_: str | None,
+    toolchain: str,
+    json_: bool,
+    **plain: Any,
+) -> RunOptions:
+    """Raises `click.BadParameter` for what is not of the documented form."""
+    try:
+        host = read_host()
+    except FileNotFoundError as error:
+        raise click.UsageError("the current directory does not exist any more") from error
+    directory, mode = split_workspace(workspace or ".")
+    return RunOptions(
+        argv=tuple(command),
+        host=host,
+        workspace=os.path.join(host.cwd, directory),
+        workspace_mode=mode,
+        mounts=tuple((os.path.join(host.cwd, source), target, m) for source, target, m in map(split_mount, mounts)),
+        env=dict(split_env(item, host.env) for item in env),
+        type=type_,
+        toolchain=toolchain == "auto",
+        json=json_,
+        **plain,
+    )
+
+
+def split_mount(text: str) -> tuple[str, str, str]:
+    """``SRC:TARGET[:ro|rw]``."""
+    parts = text.split(":")
+    if len(parts) == 2:
+        parts.append("ro")
+    if len(parts) != 3 or not parts[0] or not parts[1] or parts[2] not in ("ro", "rw"):
+        raise click.BadParameter(f"{text!r} is not SRC:TARGET[:ro|rw]", param_hint="--mount")
+    return parts[0], parts[1], parts[2]
+
+
+def split_workspace(text: str) -> tuple[str, str]:
+    """``DIR[:ro|rw]``; another colon belongs to the directory."""
+    directory, colon, mode = text.rpartition(":")
+    if colon and mode in ("ro", "rw"):
+        if not directory:
+            raise click.BadParameter(f"{text!r} names no directory", param_hint="-w")
+        return directory, mode
+    return text, "ro"
+
+
+def split_env(text: str, host_env: Mapping[str, str]) -> tuple[str, str]:
+    """``NAME=VALUE``, or ``NAME`` for the host's value. The value never stands in a message."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise click.BadParameter("a variable needs a name: NAME=VALUE or NAME", param_hint="--env")
+    if equals:
+        return name, value
+    if name not in host_env:
+        raise click.BadParameter(f"{name} is not set here, so there is nothing to copy; give NAME=VALUE", param_hint="--env")
+    return name, host_env[name]

@@ -1,0 +1,84 @@
+"""`isandbox run`: one sandbox, one command, its exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from isandbox.cli._prepare import Prepared, prepare
+from isandbox.cli._report import end_code, end_lines, error_object, result_object
+from isandbox.cli._signals import Signals
+from isandbox.cli._streams import (
+    STDERR,
+    STDOUT,
+    OutputClosedError,
+    feed_stdin,
+    hold_standard_descriptors,
+    terminal_restored,
+    write_all,
+)
+from isandbox.command import MAX_OUTPUT_DEFAULT
+from isandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from isandbox.cli._options import RunOptions
+    from isandbox.records import ExecResult
+    from isandbox.sync import IProcess
+
+FAILED = 125
+OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
+
+
+def run_command(options: RunOptions) -> int:
+    """The exit code. What goes wrong is one line on stderr, or one object on stdout with ``--json``; never a traceback."""
+    hold_standard_descriptors()
+    try:
+        try:
+            with terminal_restored(), Signals() as signals:
+                prepared = prepare(options)
+                result = _in_sandbox(prepared, options, signals)
+        except (SandboxError, OSError) as error:
+            return _fail(error, as_json=options.json)
+        if options.json:
+            write_all(STDOUT, _line(result_object(result, prepared)))
+        else:
+            for line in end_lines(result, prepared):
+                write_all(STDERR, line)
+        return end_code(result)
+    except OutputClosedError:
+        return OUTPUT_CLOSED
+    except OSError:  # nor can it be said: the terminal has hung up, the disk is full
+        return FAILED
+
+
+def _in_sandbox(prepared: Prepared, options: RunOptions, signals: Signals) -> ExecResult:
+    from isandbox.sync import create_sandbox
+
+    with create_sandbox(prepared.type, **prepared.sandbox) as sandbox:
+        kept = MAX_OUTPUT_DEFAULT if options.json else 0
+        process = sandbox.start(prepared.argv, timeout=options.timeout, max_output=kept)
+        signals.attach(process)
+        with process:
+            feed_stdin(process)
+            if not options.json:
+                _stream(process)
+            return process.wait()
+
+
+def _stream(process: IProcess) -> None:
+    descriptors = {"stdout": STDOUT, "stderr": STDERR}
+    for stream, chunk in process:
+        write_all(descriptors[stream], chunk)
+
+
+def _fail(error: Exception, *, as_json: bool) -> int:
+    if as_json:
+        write_all(STDOUT, _line(error_object(error)))
+    else:
+        text = " ".join(str(error).split())
+        write_all(STDERR, f"isandbox: {text}\n".encode("utf-8", "surrogateescape"))
+    return FAILED
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value).encode() + b"\n"

@@ -1,0 +1,88 @@
+"""The user's three descriptors: kept on this side, only bytes go to and from the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import termios
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from isandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from isandbox.sync import IProcess
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+_CHUNK = 65_536
+
+
+class OutputClosedError(Exception):
+    """Nobody reads our stdout or stderr any more."""
+
+
+def hold_standard_descriptors() -> None:
+    """Open /dev/null where 0, 1 or 2 is closed: else the next file or socket would become the command's output."""
+    for fd in (STDIN, STDOUT, STDERR):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Every byte, as it is. Waits where the descriptor does not; `OutputClosedError` when nobody reads it any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:  # the terminal or pipe is shared with a program that made it non-blocking
+            select.select([], [fd], [])
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
+
+
+def feed_stdin(process: IProcess) -> None:
+    """Copy our stdin to the command in a daemon thread: it may wait for a key that nobody will press."""
+    threading.Thread(target=_feed, args=(process,), name="isandbox-stdin", daemon=True).start()
+
+
+def _feed(process: IProcess) -> None:
+    # A command that does not read its input, has ended, or is gone needs no more of it.
+    with contextlib.suppress(SandboxError, BrokenPipeError):
+        while data := _read():
+            process.write_stdin(data)
+    with contextlib.suppress(SandboxError):
+        process.close_stdin()
+
+
+def _read() -> bytes:
+    while True:
+        try:
+            return os.read(STDIN, _CHUNK)
+        except BlockingIOError:
+            select.select([STDIN], [], [])
+        except OSError:  # a directory, or a terminal that has hung up: the end of the input
+            return b""
+
+
+@contextlib.contextmanager
+def terminal_restored() -> Iterator[None]:
+    """Leave the terminal as it was found."""
+    try:
+        before = termios.tcgetattr(STDIN)
+    except (OSError, termios.error):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, termios.error):
+            if termios.tcgetattr(STDIN) != before:
+                # From the background, setting a terminal stops the program that does it.
+                handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+                termios.tcsetattr(STDIN, termios.TCSADRAIN, before)
+                signal.signal(signal.SIGTTOU, handler)
