@@ -37,7 +37,7 @@ _USERS = (
     "user:x:{uid}:{uid}:user:{home}:/bin/sh\n"
     "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
 )
-_ETC_FILES = ("ld.so.cache", "ld.so.conf")
+_ETC_FILES = ("ld.so.cache", "ld.so.conf", "mime.types")
 _GROUP = "root:x:0:\nuser:x:{uid}:\nnogroup:x:65534:\n"
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 # No "dns": with no network a look-up fails at once instead of asking a server that is not there.
