@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROUNDS = 150
 BAR = 0.80
 _TRUE = ["/bin/true"]
+_TMPFS = "isandbox, workspace on tmpfs"
 _BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *_TRUE]
 _FIREJAIL = ["firejail", "--quiet", "--noprofile", "--private-dev", "--net=none", *_TRUE]
 _FIREJAIL_EVERY = 10
@@ -31,7 +32,7 @@ def run(rounds: int | None = None) -> Answer:
         cases: dict[str, Case] = {
             "isandbox": timed(_blocking),
             "isandbox async": lambda: runner.run(_timed_async()),
-            "isandbox, workspace on tmpfs": _on_tmpfs,
+            _TMPFS: _on_tmpfs,
             "subprocess.run": timed(partial(_succeed, _TRUE)),
         }
         notes = []
@@ -44,6 +45,7 @@ def run(rounds: int | None = None) -> Answer:
                 cases[name] = timed(partial(_succeed, command))
         answer = Answer("start", "ms", interleave(cases, rounds or ROUNDS, every={"firejail": _FIREJAIL_EVERY}), notes=notes)
     if "bwrap" in cases:
+        answer.notes.append(f"{_TMPFS}: {answer.median(_TMPFS) / answer.median('bwrap'):.2f} x bwrap")
         answer.compare("isandbox", "bwrap", BAR)
     return answer
 
