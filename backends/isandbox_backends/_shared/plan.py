@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import lru_cache
 
 PLAN_VERSION = 1
 
@@ -176,11 +177,15 @@ Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow 
 
 
 def encode_plan(records: Iterable[Record]) -> bytes:
-    body = bytearray()
-    for record in records:
-        tag, payload = record.encode()
-        body += struct.pack("<II", tag, len(payload)) + payload + bytes(-len(payload) % 8)
-    return struct.pack("<4sIII", b"ISBP", PLAN_VERSION, len(body) + 16, 0) + bytes(body)
+    body = b"".join(map(_encode, records))
+    return struct.pack("<4sIII", b"ISBP", PLAN_VERSION, len(body) + 16, 0) + body
+
+
+@lru_cache(maxsize=1024)
+def _encode(record: Record) -> bytes:
+    # Remembered: all but a few records are the same in every plan of a process.
+    tag, payload = record.encode()
+    return struct.pack("<II", tag, len(payload)) + payload + bytes(-len(payload) % 8)
 
 
 def _strings(*texts: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 import tempfile
 from itertools import count
@@ -13,7 +14,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def make_scratch(owner: int | None = None) -> str:
     """A new 0700 directory; with ``owner`` (uid and gid), theirs."""
-    path = os.path.realpath(tempfile.mkdtemp(prefix="isandbox-"))
+    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{secrets.token_hex(8)}")
+    os.mkdir(path, 0o700)
     if owner is not None:
         os.chown(path, owner, owner)
     return path

@@ -74,7 +74,7 @@ class SeccompBackend(Backend):
         if (missing := helper_missing()) is not None:
             return missing
         try:
-            with open("/proc/sys/user/max_user_namespaces") as file:
+            with open("/proc/sys/user/max_user_namespaces", "rb", buffering=0) as file:
                 if int(file.read()) == 0:
                     return "user namespaces are off: sysctl -w user.max_user_namespaces=65536"
         except (OSError, ValueError):

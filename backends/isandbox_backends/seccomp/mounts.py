@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from isandbox.errors import ConfigurationError
@@ -37,7 +38,7 @@ _USERS = (
     "user:x:{uid}:{uid}:user:{home}:/bin/sh\n"
     "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
 )
-_ETC_FILES = ("ld.so.cache", "ld.so.conf")
+_ETC_FILES = ("ld.so.cache", "ld.so.conf", "mime.types")
 _GROUP = "root:x:0:\nuser:x:{uid}:\nnogroup:x:65534:\n"
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 # No "dns": with no network a look-up fails at once instead of asking a server that is not there.
@@ -60,15 +61,18 @@ class Source:
 def mount_plan(view: HostView, workspace: Source, mounts: Sequence[Source], *, scratch: int | None = None) -> list[Mountable]:
     """``scratch``: bytes of each of /tmp, /dev/shm and the home directory; 1 GiB without it."""
     size = scratch or _SCRATCH_DEFAULT
-    plan = [*_programs(view), *_etc(view), *_devices(view, size), *_scratch(size), Proc("proc")]
-    plan += [Bind("/dev/null", f"proc/{name}", RDONLY | NOSUID | NOEXEC) for name in view.masked]
-    plan += [Directory("workspace"), _bind(workspace)]
-    return plan + _callers(mounts)
+    return [*_same_for_all(view, size), Directory("workspace"), _bind(workspace), *_callers(mounts)]
 
 
 def writable_paths(workspace: Source, mounts: Sequence[Source]) -> list[str]:
     own = ["/tmp", "/dev/shm", HOME]  # noqa: S108 - paths inside the sandbox
     return own + [source.target for source in (workspace, *mounts) if source.writable]
+
+
+@lru_cache(maxsize=8)
+def _same_for_all(view: HostView, size: int) -> tuple[Mountable, ...]:
+    masks = [Bind("/dev/null", f"proc/{name}", RDONLY | NOSUID | NOEXEC) for name in view.masked]
+    return (*_programs(view), *_etc(view), *_devices(view, size), *_scratch(size), Proc("proc"), *masks)
 
 
 def _programs(view: HostView) -> list[Mountable]:
