@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ class HelperProgram:
     """A program that speaks the helper protocol, and how it is executed."""
 
     path: str
-    argv: Sequence[str] = ("isandbox-helper",)
+    argv: tuple[str, ...] = ("isandbox-helper",)
     env: Mapping[str, str] = field(default_factory=dict)
 
 

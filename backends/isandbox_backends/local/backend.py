@@ -68,9 +68,13 @@ class LocalBackend(Backend):
             quotas={
                 "open_files": KERNEL,
                 "file_size": KERNEL,
-                "memory": Enforcement("watched", period=0.05, note=f"private memory of the processes that a command started{by}"),
+                "memory": Enforcement(
+                    "watched", period=0.05, note=f"private memory of the processes that a command started{by}"
+                ),
                 "cpu_time": Enforcement("watched", period=0.05, note=by.removeprefix(", ")),
-                "cpus": Enforcement("kernel", note="affinity") if hasattr(os, "sched_setaffinity") else unsupported("leave it out"),
+                "cpus": Enforcement("kernel", note="affinity")
+                if hasattr(os, "sched_setaffinity")
+                else unsupported("leave it out"),
                 "output": KERNEL,
                 "pids": unsupported("use SANDBOX_TYPE=seccomp: RLIMIT_NPROC would count all of the user's processes"),
                 "disk": unsupported("leave it out"),
@@ -129,9 +133,7 @@ class LocalBackend(Backend):
 def compile_plan(policy: Policy) -> list[Record]:
     quotas = policy.quotas
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    mode = ModeRecord(
-        flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9)
-    )
+    mode = ModeRecord(flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9))
     return [
         mode,
         *limit_records(quotas, hard_open_files=sys.maxsize if hard == resource.RLIM_INFINITY else hard),
@@ -147,7 +149,7 @@ def _environment(base: str, workspace: str) -> dict[str, str]:
         "LOGNAME": "user",
         "LANG": "C.UTF-8",
         "TZ": "UTC",
-        "TMPDIR": f"{base}/tmp",
+        "TMPDIR": f"{base}/tmp",  # noqa: S108 - below our own directory
         "PWD": workspace,
     }
 
@@ -166,7 +168,7 @@ def _use_python(options: LocalOptions) -> bool:
     return python
 
 
-def _layers(python: bool, hello: Hello) -> Mapping[str, str]:
+def _layers(python: bool, _hello: Hello) -> Mapping[str, str]:
     layers = {"isolation": f"absent ({NO_ISOLATION})"}
     if python:
         layers["helper"] = f"absent ({helper_missing() or 'not chosen'}): a weaker one in Python runs in its place"

@@ -17,11 +17,10 @@ _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 _COMPLETE = sys.platform == "linux"
 
 WEAKNESSES = (
-    "the helper is a Python program: a command starts some milliseconds later, and its cpu_time and max_rss include a copy of "
-    "the interpreter from before its program was executed",
-    "memory and cpu_time are watched through psutil, which is slower to look than the native helper: more may be overshot",
-    "a command can trace and stop the helper, and processes of the same user that change their user id are not ended",
-    "processes are ended one by one: a command that forks and changes its session faster than psutil looks outlives a time-out",
+    "a command starts some milliseconds later; its cpu_time and max_rss include the interpreter that it was forked from",
+    "memory and cpu_time are looked at through psutil, which takes longer: more can be overshot between two looks",
+    "a command can trace the helper and forge its reports",
+    "a command that forks into new sessions faster than psutil looks can outlive a time-out",
     *(
         ()
         if _COMPLETE

@@ -19,7 +19,7 @@ from .plan import Plan
 from .program import run_program
 from .system import become_subreaper, close_all_but, drain, name_process, wake_on_child
 from .tree import Tree
-from .wire import PAIR, ExitReport, Fault, Frame, Pipes, Stage, Start, send
+from .wire import PAIR, ExitReport, Fault, Flag, Frame, Pipes, Stage, Start, send
 
 # The server's orders are two bytes each; the one byte in return says that the end is reported.
 ORDER_END, ORDER_SIGNAL = 1, 2
@@ -54,6 +54,7 @@ class _Keeper:
         self._left = True
         self._fault = Fault.NONE
         self._reported = False
+        self._alone = False  # the server is gone: the sandbox is lost, and a lost one reports no results
         self._sweep_at = self._report_by = 0.0
         self._deadline = began + start.timeout_ms / 1000 if start.timeout_ms else None
 
@@ -88,7 +89,7 @@ class _Keeper:
         for fd in set(self._pipes.all()) - {self._pipes.status}:
             os.close(fd)
         # A file operation may wait for a slow disk; a program is only waited for until its exec.
-        if not self._start.operation and self._take_failure() and self._start.flags & 8:
+        if not self._start.operation and self._take_failure() and Flag.WANT_STARTED in self._start.flags:
             send(self._pipes.status, Frame.STARTED, PAIR.pack(self._start.id, self._child))
         return True
 
@@ -115,7 +116,10 @@ class _Keeper:
 
     def _take_orders(self) -> bool:
         """False when the server is gone."""
-        data = os.read(self._orders, 64)
+        try:
+            data = os.read(self._orders, 64)
+        except ConnectionResetError:  # gone without having read what was written to it
+            data = b""
         for order, value in zip(data[::2], data[1::2], strict=False):
             if order == ORDER_END:
                 self._end(Fault(value))
@@ -123,6 +127,7 @@ class _Keeper:
                 with contextlib.suppress(OSError):
                     os.killpg(self._child, value)
         if not data:
+            self._alone = True
             self._end(Fault.KILLED)
         return bool(data)
 
@@ -171,6 +176,9 @@ class _Keeper:
 
     def _report(self) -> None:
         self._reported = True
+        if self._alone:
+            os.close(self._pipes.status)
+            return
         if self._status is not None:  # else: a process that even SIGKILL does not end yet
             self._take_failure()
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)

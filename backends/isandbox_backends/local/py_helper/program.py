@@ -15,7 +15,7 @@ from .wire import PAIR, Pipes, Stage, Start
 _PATH = b"/usr/local/bin:/usr/bin:/bin"
 
 
-class _Failed(Exception):
+class _FailedError(Exception):
     def __init__(self, stage: Stage, number: int) -> None:
         self.stage, self.number = stage, number
         super().__init__(stage, number)
@@ -26,7 +26,7 @@ def run_program(start: Start, plan: Plan, pipes: Pipes, failures: int) -> NoRetu
     try:
         _become(start, plan, pipes, failures)
         os._exit(0)
-    except _Failed as failed:
+    except _FailedError as failed:
         stage, number = failed.stage, failed.number
     except BaseException:  # whatever else it is: this process must not go on as a second helper
         stage, number = Stage.IDENTITY, errno.EIO
@@ -60,9 +60,9 @@ def _become(start: Start, plan: Plan, pipes: Pipes, failures: int) -> None:
         stage = Stage.EXEC
         _execute(start.argv, env)
     except OSError as error:
-        raise _Failed(stage, error.errno or errno.EIO) from error
+        raise _FailedError(stage, error.errno or errno.EIO) from error
     except MemoryError as error:
-        raise _Failed(stage, errno.ENOMEM) from error
+        raise _FailedError(stage, errno.ENOMEM) from error
 
 
 def _arrange_descriptors(pipes: Pipes, failures: int) -> None:
@@ -96,11 +96,11 @@ def _execute(argv: list[bytes], env: dict[bytes, bytes]) -> None:
     """As execvp does: a name without a slash is looked for in the command's PATH; EACCES is remembered, others go on."""
     name = argv[0]
     if b"/" in name:
-        os.execve(name, argv, env)
+        os.execve(name, argv, env)  # noqa: S606 - that is its purpose
     number = errno.ENOENT
     for place in env.get(b"PATH", _PATH).split(b":") if name else ():
         try:
-            os.execve((place or b".") + b"/" + name, argv, env)
+            os.execve((place or b".") + b"/" + name, argv, env)  # noqa: S606
         except PermissionError:
             number = errno.EACCES
         except (FileNotFoundError, NotADirectoryError):

@@ -29,8 +29,10 @@ def remove(path: bytes, recursive: bytes) -> None:
 
 
 def _remove_tree(path: bytes) -> None:
-    """Flatten it: every directory found in a subdirectory is moved up into the top and emptied there. Two descriptors, no
-    recursion and no long paths, whatever depth a command has built."""
+    """Flatten it: every directory found in a subdirectory is moved up into the top and emptied there.
+
+    Two descriptors, no recursion and no long paths, whatever depth a command has built.
+    """
     top = os.open(path, _DIRECTORY)
     serial = count(time.monotonic_ns())
     while names := os.listdir(top):

@@ -1,5 +1,7 @@
-"""The server: takes the host's requests, makes a keeper for each command, watches the quotas, and ends everything when the
-host is gone."""
+"""The server: takes the host's requests, makes a keeper for each command, watches the quotas.
+
+When the host is gone it ends everything.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,7 @@ class _Command:
     keeper: int
     orders: socket.socket
     status: int
+    began: float
     told: bool = False
 
     def order(self, kind: int, value: int) -> None:
@@ -126,7 +129,7 @@ class Server:
         # The keeper has its own copies. The status pipe stays: if the keeper is murdered, its end is reported from here.
         for fd in set(pipes.all()) - {pipes.status}:
             os.close(fd)
-        self._commands[start.id] = _Command(start.id, keeper, orders, pipes.status)
+        self._commands[start.id] = _Command(start.id, keeper, orders, pipes.status, began)
 
     def _reap(self) -> None:
         while True:
@@ -154,7 +157,8 @@ class Server:
             with contextlib.suppress(OSError):
                 reported = command.orders.recv(1)
             if not reported:
-                report = ExitReport(command.id, int(signal.SIGKILL), Fault.KILLED)
+                lived = time.monotonic() - command.began
+                report = ExitReport(command.id, int(signal.SIGKILL), Fault.KILLED, duration=lived)
                 send(command.status, Frame.EXIT, report.encode())
         command.orders.close()
         os.close(command.status)
@@ -177,4 +181,3 @@ class Server:
         for pid, fault in over_quota(self._plan, by_keeper):
             by_keeper[pid].told = True
             by_keeper[pid].order(ORDER_END, fault)
-

@@ -177,7 +177,7 @@ def send(fd: int, kind: Frame, payload: bytes) -> None:
         return
 
 
-def write_all(fd: int, data: bytes | memoryview) -> None:
+def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
