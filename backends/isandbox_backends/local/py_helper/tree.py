@@ -21,6 +21,16 @@ class Tree:
 
     def look(self) -> list[psutil.Process]:
         """Those that live, parents before their children."""
+        return [process for process in self._find() if _lives(process)]
+
+    def kill(self) -> bool:
+        """One pass over all; true when there was nobody left."""
+        found = self._find()
+        for process in found:
+            kill(process)
+        return not any(map(_lives, found))
+
+    def _find(self) -> list[psutil.Process]:
         found = {process.pid: process for process in _below(self._root)}
         if not self.complete:
             for process in list(self._known.values()):
@@ -29,14 +39,7 @@ class Tree:
                     for child in _below(process):
                         found.setdefault(child.pid, child)
             self._known = found
-        return [process for process in found.values() if _lives(process)]
-
-    def kill(self) -> bool:
-        """One pass over all; true when there was nobody left."""
-        alive = self.look()
-        for process in alive:
-            kill(process)
-        return not alive
+        return list(found.values())
 
 
 def kill(process: psutil.Process) -> None:
