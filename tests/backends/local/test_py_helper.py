@@ -448,8 +448,8 @@ class TestAsync:
         """Cancelling the task ends all processes before it goes on."""
         async with isandbox.create_sandbox("local", helper="python") as sandbox:
             task = asyncio.create_task(sandbox.exec(f"setsid {nap} & {nap}"))
-            while len(_running(nap)) < 2:
-                await asyncio.sleep(0.02)  # noqa: ASYNC110 - another process is what is waited for
+            while len(_running(nap)) < 2:  # noqa: ASYNC110 - another process is what is waited for
+                await asyncio.sleep(0.02)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
