@@ -1,7 +1,7 @@
 """Build hook: compile the native helper into the package with a plain ``cc``.
 
-Where there is no compiler (or no Linux) the package is built without it, as a pure one; the native backends then say what
-to install and refuse to run. Nothing weaker is used in their place.
+Where there is no compiler (or no Linux) the package is built without it, as a pure one. The seccomp backend then says what
+to install and refuses to run; the local one, which isolates nothing, runs with a weaker helper in Python and says so.
 """
 
 from __future__ import annotations

@@ -19,7 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
     result = subprocess.run(
-        [str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=400, env={**os.environ, **(env or {})}
+        [str(word) for word in command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, **(env or {})},
     )
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
@@ -66,7 +71,9 @@ def test_wheel_runs_from_another_directory(sdist: Path, tmp_path: Path) -> None:
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    script = "from isandbox.sync import create_sandbox\nwith create_sandbox() as s: print(s.exec('echo $((6*7))').stdout, end='')"
+    script = (
+        "from isandbox.sync import create_sandbox\nwith create_sandbox() as s: print(s.exec('echo $((6*7))').stdout, end='')"
+    )
     assert run(python, "-I", "-c", script, cwd=elsewhere, env={"SANDBOX_TYPE": ""}) == "42\n"
     assert run(tmp_path / "clean/bin/isandbox", "run", "--", "echo", "hi", cwd=elsewhere) == "hi\n"
 

@@ -7,8 +7,6 @@
 #include "command.h"
 #include "setup.h"
 
-struct kernel_sigaction { void *handler; u64 flags; void *restorer; u64 mask; };
-
 /* Nothing is inherited from the host but the two descriptors: Python, for one, ignores SIGPIPE, and an ignored SIGCHLD
  * would make every wait fail. */
 static void

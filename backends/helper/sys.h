@@ -131,6 +131,7 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define SIGCHLD 17
 #define SIGCONT 18
 #define SIGSTOP 19
+#define SIGXFSZ 25
 #define SIG_SETMASK 2
 
 #define MS_NOSUID 2
@@ -212,6 +213,7 @@ struct cmsghdr { size_t len; int level, type; };
 #define MAP_STACK 0x20000
 #define MAP_FAILED_P(p) ((unsigned long) (p) >= (unsigned long) -4095L)
 
+struct kernel_sigaction { void *handler; u64 flags; void *restorer; u64 mask; };
 struct timespec { i64 sec, nsec; };
 struct timeval { i64 sec, usec; };
 struct rusage { struct timeval utime, stime; long maxrss, rest[13]; };

@@ -60,3 +60,13 @@ class TestLocal(NativeContract):
 
 class TestLocalBlocking(BlockingContract):
     backend = "local"
+
+
+class TestLocalPython(NativeContract):
+    """The helper in Python, which `local` falls back to where there is no native one."""
+
+    backend = "local"
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox("local", **{"helper": "python", **options})

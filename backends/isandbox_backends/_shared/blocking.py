@@ -33,6 +33,7 @@ class BlockingProcess(IProcess):
         self._stdin_lock = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+        self._keeping = False
         self._kill_sent = False
         self._over = False
 
@@ -57,17 +58,22 @@ class BlockingProcess(IProcess):
             self._finish()
 
     def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
-        while True:
-            with self._pump_lock:
-                while not self._chunks and not self._exchange.finished:
-                    self._pump(keep=True)
-                if not self._chunks:
-                    self._finish()
-                    return
-                item = self._chunks.popleft()
-            yield item
+        self._keeping = True
+        try:
+            while True:
+                with self._pump_lock:
+                    while not self._chunks and not self._exchange.finished:
+                        self._pump()
+                    if not self._chunks:
+                        self._finish()
+                        return
+                    item = self._chunks.popleft()
+                yield item
+        finally:
+            self._keeping = False
+            self._chunks.clear()
 
-    def _pump(self, *, outputs: bool = True, keep: bool = False) -> None:
+    def _pump(self, *, outputs: bool = True) -> None:
         """One round: wait for something to happen, take it in."""
         ends, exchange = self._ends, self._exchange
         exchange.resume(time.monotonic())
@@ -86,7 +92,7 @@ class BlockingProcess(IProcess):
             if fd == ends.status:
                 self._take_status(now)
             elif fd in ends.outputs:
-                self._take_output(fd, now, keep=keep)
+                self._take_output(fd, now)
             elif fd == ends.stdin:
                 ends.feed_stdin()
         exchange.advance(now)
@@ -100,7 +106,7 @@ class BlockingProcess(IProcess):
             self._ends.close_status()
         self._exchange.status(data, now)
 
-    def _take_output(self, fd: int, now: float, *, keep: bool) -> None:
+    def _take_output(self, fd: int, now: float) -> None:
         count = os.readv(fd, [self._buffer])
         stream = self._ends.outputs[fd]
         if not count:
@@ -109,7 +115,7 @@ class BlockingProcess(IProcess):
             return
         data = self._buffer[:count]
         self._exchange.output(stream, data, now)
-        if keep:
+        if self._keeping:  # also when another thread pumps, in kill or wait
             self._chunks.append((stream, bytes(data)))
         if count == PIPE_DEFAULT == len(self._buffer):  # talkative: larger pipes and a larger buffer from here on
             self._buffer = memoryview(bytearray(PIPE_LARGE))

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.plan import Record, encode_plan
+from isandbox_backends._shared.portable import anonymous_file, open_process
 from isandbox_backends._shared.protocol import (
     FEATURE_FDS,
     PROTOCOL_VERSION,
@@ -49,7 +51,7 @@ class HelperClient:
     Making it starts the helper; `feed` its first bytes until `hello` is set. Raises `OSError` when it cannot be executed.
     """
 
-    def __init__(self, path: str, plan: Iterable[Record]) -> None:
+    def __init__(self, program: HelperProgram, plan: Iterable[Record]) -> None:
         self.hello: Hello | None = None
         self.pid: int | None = None
         self._pidfd = -1
@@ -60,7 +62,7 @@ class HelperClient:
         self._socket, theirs = socket.socketpair()
         try:
             with theirs:
-                self._launcher = _spawn(path, encode_plan(plan), theirs)
+                self._launcher = _spawn(program, encode_plan(plan), theirs)
         except BaseException:
             self._socket.close()
             raise
@@ -79,7 +81,7 @@ class HelperClient:
         for reply in replies:
             if isinstance(reply, Launched):
                 self.pid = reply.pid
-                self._pidfd = os.pidfd_open(reply.pid)
+                self._pidfd = open_process(reply.pid)
             elif isinstance(reply, StartFailed):
                 raise HelperStartError(reply.errno, reply.stage, reply.subject)
             elif isinstance(reply, Hello):
@@ -173,6 +175,8 @@ class HelperClient:
                 poll.poll(timeout * 1000)
             os.close(self._pidfd)
             self._pidfd = -1
+        elif self.pid is not None and not _ended_within(self.pid, timeout):
+            os.kill(self.pid, signal.SIGKILL)  # our child, which nobody has reaped
         self._reap_launcher()
         if self.pid is not None:
             _wait_for(self.pid)
@@ -183,6 +187,9 @@ class HelperClient:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        elif self.pid is not None and not self._closed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
@@ -198,14 +205,14 @@ class HelperClient:
         self._launcher = 0
 
 
-def _spawn(path: str, plan: bytes, control: socket.socket) -> int:
-    plan_fd = _sealed(plan)
+def _spawn(program: HelperProgram, plan: bytes, control: socket.socket) -> int:
+    plan_fd = anonymous_file("isandbox-plan", plan, sealed=True)
     try:
         # Sources below the targets 3 and 4 would be overwritten by the first dup2.
         sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 5) if fd < 5 else fd for fd in (plan_fd, control.fileno())]
         try:
             actions = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in zip(sources, (3, 4), strict=True)]
-            return os.posix_spawn(path, ["isandbox-helper"], {}, file_actions=actions)
+            return os.posix_spawn(program.path, program.argv, program.env, file_actions=actions)
         finally:
             for source in sources:
                 if source not in (plan_fd, control.fileno()):
@@ -214,18 +221,15 @@ def _spawn(path: str, plan: bytes, control: socket.socket) -> int:
         os.close(plan_fd)
 
 
-def _sealed(content: bytes) -> int:
-    fd = os.memfd_create("isandbox-plan", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(fd, view) :]
-        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
+def _ended_within(pid: int, timeout: float) -> bool:
+    """Where there are no pidfds: ask until it has ended, without reaping it twice."""
+    until = time.monotonic() + timeout
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.005)
+    return True
 
 
 def _wait_for(pid: int) -> None:

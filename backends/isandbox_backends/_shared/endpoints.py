@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from isandbox_backends._shared.portable import anonymous_file, descriptor_path, enlarge_pipe
 from isandbox_backends._shared.protocol import StartFlag
 
 if TYPE_CHECKING:
@@ -131,8 +130,7 @@ def _open_pipes(ours: Endpoints, theirs: list[int], spec: ProcessSpec) -> StartF
 
 def enlarge(fd: int) -> None:
     """A pipe of 1 MiB where the user's share allows it: three times the throughput of the default."""
-    with contextlib.suppress(OSError):
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_LARGE)
+    enlarge_pipe(fd, PIPE_LARGE)
 
 
 def _script(script: str) -> tuple[tuple[str, ...], int]:
@@ -143,13 +141,5 @@ def _script(script: str) -> tuple[tuple[str, ...], int]:
     raw = script.encode("utf-8", "surrogateescape")
     if len(raw) <= _SCRIPT_INLINE:
         return ("/bin/sh", "-c", script), -1
-    fd = os.memfd_create("isandbox-script", os.MFD_CLOEXEC)
-    try:
-        os.fchmod(fd, 0o444)
-        content = memoryview(b"exec 3<&-; " + raw + b"\n")
-        while content:
-            content = content[os.write(fd, content) :]
-    except BaseException:
-        os.close(fd)
-        raise
-    return ("/bin/sh", "-c", ". /proc/self/fd/3"), fd
+    content = b"exec 3<&-; " + raw + b"\n"
+    return ("/bin/sh", "-c", f". {descriptor_path(3)}"), anonymous_file("isandbox-script", content, mode=0o444)

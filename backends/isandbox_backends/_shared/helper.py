@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 _BINARY = Path(__file__).resolve().parent.parent / "_bin" / "isandbox-helper"
 ARCHITECTURES = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True, slots=True)
+class HelperProgram:
+    """A program that speaks the helper protocol, and how it is executed."""
+
+    path: str
+    argv: tuple[str, ...] = ("isandbox-helper",)
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def machine() -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from isandbox.errors import SandboxError
 from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
-from isandbox_backends._shared.helper import helper_path
+from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core
 from isandbox_backends._shared.scratch import remove_tree
 
@@ -45,6 +45,8 @@ class Blueprint:
     explain: Callable[[HelperStartError], SandboxError]
     scratch: tuple[str, ...] = ()
     command_owner: int | None = None
+    helper: HelperProgram | None = None
+    """``None``: the native one, and an error where it is missing."""
 
 
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
@@ -65,12 +67,9 @@ async def start_async(blueprint: Blueprint) -> AsyncNative:
 @contextlib.contextmanager
 def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
     """A started helper; when the body fails, no helper, no scratch directory, and the backend's own error."""
-    path = helper_path()
     client: HelperClient | None = None
     try:
-        if path is None:
-            raise HelperStartError(2, "the native helper", "is not installed")
-        client = HelperClient(path, blueprint.plan)
+        client = HelperClient(blueprint.helper or _native(), blueprint.plan)
         yield client
     except BaseException as error:
         if client is not None:
@@ -82,6 +81,13 @@ def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
         if isinstance(error, HelperStartError):
             raise blueprint.explain(error) from error
         raise
+
+
+def _native() -> HelperProgram:
+    path = helper_path()
+    if path is None:
+        raise HelperStartError(2, "the native helper", "is not installed")
+    return HelperProgram(path)
 
 
 async def _ready(client: HelperClient) -> None:

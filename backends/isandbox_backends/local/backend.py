@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from isandbox.backend import Backend
-from isandbox.errors import ConfigurationError, SandboxError
+from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing
 from isandbox_backends._shared.limits import affinity_records, limit_records
@@ -16,6 +18,7 @@ from isandbox_backends._shared.plan import Mode, ModeRecord, Record
 from isandbox_backends._shared.scratch import make_scratch
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
+from isandbox_backends.local.python_helper import WEAKNESSES, python_helper, python_helper_missing, warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,24 +34,47 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NO_ISOLATION = "no isolation: a command can do whatever the user who runs isandbox can do"
 
 
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """``helper``: the native one where it is installed, else the weaker one in Python (``auto``), or always one of them."""
+
+    helper: Literal["auto", "native", "python"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.helper not in {"auto", "native", "python"}:
+            raise ConfigurationError(f"helper: 'auto', 'native' or 'python', not {self.helper!r}")
+
+
 class LocalBackend(Backend):
-    """A plain subprocess with a private workspace, a scrubbed environment and rlimits."""
+    """A plain subprocess with a private workspace, a scrubbed environment and rlimits.
+
+    Without the native helper it runs with one in Python, and says so in its weaknesses, in ``info.layers`` and in the log.
+    """
 
     name = "local"
+    options = LocalOptions
 
     def unavailable(self) -> str | None:
-        return helper_missing()
+        return None if helper_missing() is None else python_helper_missing()
 
     def capabilities(self) -> Capabilities:
+        return self._capabilities(python=helper_missing() is not None)
+
+    def _capabilities(self, *, python: bool) -> Capabilities:
+        by = ", by psutil" if python else ""
         nowhere = unsupported("use SANDBOX_TYPE=seccomp")
         return Capabilities(
             isolation="none",
             quotas={
                 "open_files": KERNEL,
                 "file_size": KERNEL,
-                "memory": Enforcement("watched", period=0.05, note="private memory of the processes that a command started"),
-                "cpu_time": Enforcement("watched", period=0.05),
-                "cpus": Enforcement("kernel", note="affinity"),
+                "memory": Enforcement(
+                    "watched", period=0.05, note=f"private memory of the processes that a command started{by}"
+                ),
+                "cpu_time": Enforcement("watched", period=0.05, note=by.removeprefix(", ")),
+                "cpus": Enforcement("kernel", note="affinity")
+                if hasattr(os, "sched_setaffinity")
+                else unsupported("leave it out"),
                 "output": KERNEL,
                 "pids": unsupported("use SANDBOX_TYPE=seccomp: RLIMIT_NPROC would count all of the user's processes"),
                 "disk": unsupported("leave it out"),
@@ -67,6 +93,7 @@ class LocalBackend(Backend):
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",
                 "a command can kill the helper; what it started in the background then lives on",
+                *(WEAKNESSES if python else ()),
             ),
         )
 
@@ -77,6 +104,7 @@ class LocalBackend(Backend):
         return start_blocking(self._blueprint(request))
 
     def _blueprint(self, request: CreateRequest) -> Blueprint:
+        python = _use_python(request.options)
         policy = request.policy
         plan = compile_plan(policy)
         given = policy.workspace
@@ -89,15 +117,16 @@ class LocalBackend(Backend):
         workspace = path or f"{base}/workspace"
         return Blueprint(
             backend=self.name,
-            capabilities=self.capabilities(),
+            capabilities=self._capabilities(python=python),
             request=request,
             plan=plan,
             env={**_environment(base, workspace), **policy.env},
             cwd=workspace,
             workspace=workspace,
-            layers=_layers,
+            layers=partial(_layers, python),
             explain=_explain,
             scratch=(base,),
+            helper=python_helper() if python else None,
         )
 
 
@@ -125,8 +154,25 @@ def _environment(base: str, workspace: str) -> dict[str, str]:
     }
 
 
-def _layers(_: Hello) -> Mapping[str, str]:
-    return {"isolation": f"absent ({NO_ISOLATION})"}
+def _use_python(options: LocalOptions) -> bool:
+    """Which helper to run; the weaker one is logged. Raises `BackendUnavailableError` for one that cannot run."""
+    missing = helper_missing()
+    if options.helper == "native" and missing is not None:
+        raise BackendUnavailableError(f"the local backend's native helper cannot run here: {missing}")
+    python = options.helper == "python" or missing is not None
+    reason = python_helper_missing() if python else None
+    if reason is not None:
+        raise BackendUnavailableError(f"the local backend's Python helper cannot run here: {reason}")
+    if python and missing is not None:
+        warn_once()
+    return python
+
+
+def _layers(python: bool, _hello: Hello) -> Mapping[str, str]:
+    layers = {"isolation": f"absent ({NO_ISOLATION})"}
+    if python:
+        layers["helper"] = f"absent ({helper_missing() or 'not chosen'}): a weaker one in Python runs in its place"
+    return layers
 
 
 def _explain(error: HelperStartError) -> SandboxError:

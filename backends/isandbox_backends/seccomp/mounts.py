@@ -7,7 +7,7 @@ directory of the host.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -61,7 +61,7 @@ class Source:
 def mount_plan(view: HostView, workspace: Source, mounts: Sequence[Source], *, scratch: int | None = None) -> list[Mountable]:
     """``scratch``: bytes of each of /tmp, /dev/shm and the home directory; 1 GiB without it."""
     size = scratch or _SCRATCH_DEFAULT
-    return [*_same_for_all(view, size), Directory("workspace"), _bind(workspace), *_callers(mounts)]
+    return [*_same_for_all(view, size), Directory("workspace"), _bind(workspace), *_callers(mounts, _links(view))]
 
 
 def writable_paths(workspace: Source, mounts: Sequence[Source]) -> list[str]:
@@ -136,7 +136,7 @@ def _bind(source: Source) -> Bind:
     return Bind(source.path, source.target.lstrip("/"), attributes, idmap=idmap, recursive=not mapped)
 
 
-def _callers(mounts: Sequence[Source]) -> list[Mountable]:
+def _callers(mounts: Sequence[Source], links: Mapping[str, str]) -> list[Mountable]:
     plan: list[Mountable] = []
     made = {"/", "/usr", "/etc", "/home", HOME, "/tmp", "/var", "/run", WORKSPACE}  # noqa: S108
     covered = [PurePosixPath("/usr"), PurePosixPath(WORKSPACE)]
@@ -144,11 +144,19 @@ def _callers(mounts: Sequence[Source]) -> list[Mountable]:
         target = PurePosixPath(source.target)
         if any(target.is_relative_to(reserved) for reserved in _RESERVED):
             raise ConfigurationError(f"mounts: nothing of the host may stand at {target}: the sandbox has its own")
+        for place, real in links.items():
+            if target.is_relative_to(place):
+                raise ConfigurationError(f"mounts: {target} leads through a link: {place} is {real} inside; use that")
         if not any(target.is_relative_to(place) for place in covered):
             plan += _mount_point(target, source.is_dir, made)
         plan.append(_bind(source))
         covered.append(target)
     return plan
+
+
+def _links(view: HostView) -> dict[str, str]:
+    """Links of the sandbox's own root, and where they lead."""
+    return {"/var/tmp": "/tmp", **{f"/{name}": f"/{text.lstrip('/')}" for name, text in view.links}}  # noqa: S108
 
 
 def _mount_point(target: PurePosixPath, is_dir: bool, made: set[str]) -> list[Mountable]:

@@ -144,7 +144,7 @@ class FileViewPromises(Contract):
         assert (await sandbox.exec("test -e /etc/passwd")).ok
 
     async def test_a_deep_tree_is_removed(self, sandbox: ISandbox) -> None:
-        """Two thousand levels, past every path limit, are removed."""
+        """A tree of two thousand levels is removed."""
         await sandbox.exec(
             "mkdir deep && cd deep && n=0; while [ $n -lt 2000 ]; do mkdir d && cd d; n=$((n+1)); done", check=True
         )

@@ -68,7 +68,8 @@ class InheritancePromises(Contract):
         result = await sandbox.exec("grep -E '^Sig(Blk|Ign):' /proc/self/status; yes | head -n 1", timeout=30)
         assert result.exit_code == 0
         lines = result.stdout.split()
-        assert lines[1] == lines[3] == "0000000000000000"
+        glibcs_own = 1 << 31 | 1 << 32  # 32 and 33: glibc's posix_spawn leaves them ignored, no program can use them
+        assert int(lines[1], 16) == int(lines[3], 16) & ~glibcs_own == 0
         assert lines[4] == "y"
 
     async def test_the_umask_is_022(self, sandbox: ISandbox) -> None:

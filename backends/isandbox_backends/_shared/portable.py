@@ -1,0 +1,48 @@
+"""What Linux has and other systems do not, with what is done there instead: the one place for such differences."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+
+
+def anonymous_file(name: str, content: bytes, *, mode: int = 0o600, sealed: bool = False) -> int:
+    """A descriptor of a file without a path, at its beginning. ``sealed`` where the system can: nobody changes it any more."""
+    memory = hasattr(os, "memfd_create")
+    if memory:
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    else:
+        fd, path = tempfile.mkstemp(prefix=name)
+        os.unlink(path)
+    try:
+        os.fchmod(fd, mode)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+        if sealed and memory:
+            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def open_process(pid: int) -> int:
+    """A descriptor that is readable when our child ``pid`` has ended; -1 where there is no such thing."""
+    return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+
+
+def descriptor_path(fd: int) -> str:
+    """How a program opens its own descriptor ``fd``."""
+    return f"/proc/self/fd/{fd}" if hasattr(os, "memfd_create") else f"/dev/fd/{fd}"
+
+
+def enlarge_pipe(fd: int, size: int) -> None:
+    """A larger buffer where the system and the user's share allow it."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
