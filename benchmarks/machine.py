@@ -36,7 +36,8 @@ def version(program: str, option: str) -> str:
 
 def heading(facts_: dict[str, Any]) -> str:
     load = " ".join(f"{value:.2f}" for value in facts_["load"])
+    busy = "\nBusy: the medians below are as much the neighbours' as ours." if facts_["load"][0] > facts_["cores"] / 2 else ""
     return (
         f"Linux {facts_['kernel']} {facts_['machine']}, {facts_['cores']} cores, load {load}, uid {facts_['uid']}, "
-        f"Python {facts_['python']}\n{facts_['bwrap']}; {facts_['firejail']}; {facts_['cc']}"
+        f"Python {facts_['python']}\n{facts_['bwrap']}; {facts_['firejail']}; {facts_['cc']}{busy}"
     )

@@ -45,8 +45,13 @@ class Answer:
         return median(self.samples[case])
 
     def compare(self, case: str, peer: str, limit: float) -> None:
-        """Add the bar "``case`` takes at most ``limit`` times what ``peer`` takes", by their medians."""
+        """Add the bar "``case`` takes at most ``limit`` times what ``peer`` takes", by their medians.
+
+        The ratio of the tenth percentiles goes into the notes: far from that of the medians, the machine was busy.
+        """
         ours, theirs = self.median(case), self.median(peer)
+        calm = summary(self.samples[case])["p10"] / summary(self.samples[peer])["p10"]
+        self.notes.append(f"{case} to {peer} by the tenth percentiles: {calm:.2f} x")
         text = f"{case} {ours:.2f} {self.unit}, {peer} {theirs:.2f} {self.unit}"
         self.bars.append(Bar(text, ours / theirs, limit))
 

@@ -59,7 +59,11 @@ def run(**options: Any) -> None:
     --toolchain auto never executes anything to find the program: it reads links, pyvenv.cfg, pyenv's version files and
     "#!" lines. It never shows /, /etc, or a home directory.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from isandbox.cli._options import parse_options
-    from isandbox.cli._run import run_command
+    try:
+        from isandbox.cli._options import parse_options
+        from isandbox.cli._run import run_command
 
-    raise SystemExit(run_command(parse_options(**options)))
+        code = run_command(parse_options(**options))
+    except KeyboardInterrupt:  # before there is a command, or after it
+        code = 130
+    raise SystemExit(code)
