@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
     result = subprocess.run(
         [str(word) for word in command],
+        check=False,
         cwd=cwd,
         capture_output=True,
         text=True,

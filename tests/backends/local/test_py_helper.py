@@ -175,7 +175,7 @@ class TestExec:
 
     def test_signals_reach_the_group(self, box: ISandbox, nap: str) -> None:
         """A signal goes to the command's whole process group."""
-        process = box.start(f"{nap} & echo ready; trap 'exit 9' USR1; wait")
+        process = box.start(f"{nap} & trap 'exit 9' USR1; echo ready; wait")
         next(iter(process))
         process.signal(signal.SIGUSR1)
         assert process.wait().exit_code == 9
