@@ -148,10 +148,31 @@ make_tmpfs (const struct record *r)
 }
 
 static void
+make_directory (const struct record *r)
+{
+  u32 mode, owned;
+  memcpy (&mode, r->data, 4);
+  memcpy (&owned, r->data + 4, 4);
+  const char *target = (const char *) r->data + 8;
+  must (SYS (mkdirat, AT_FDCWD, target, mode), "mkdir", target);
+  if (owned && (plan.mode->flags & MODE_SPLIT_UID))
+    must (SYS (fchownat, AT_FDCWD, target, plan.mode->command_uid, plan.mode->command_gid, AT_SYMLINK_NOFOLLOW),
+          "chown", target);
+}
+
+static void
+rebind (const char *source, const char *target)
+{
+  long from = must (beneath (AT_FDCWD, source, O_PATH | O_CLOEXEC, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS), "rebind", source);
+  long tree = must (SYS (open_tree, from, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC), "rebind", source);
+  attach ((int) tree, target);
+  SYS (close, from);
+}
+
+static void
 make_entry (const struct record *r)
 {
   const char *s = (const char *) r->data;
-  u32 mode;
   switch (r->tag)
     {
     case PLAN_TMPFS:
@@ -165,8 +186,10 @@ make_entry (const struct record *r)
             "mount devpts", s);
       break;
     case PLAN_DIR:
-      memcpy (&mode, r->data, 4);
-      must (SYS (mkdirat, AT_FDCWD, s + 8, mode), "mkdir", s + 8);
+      make_directory (r);
+      break;
+    case PLAN_REBIND:
+      rebind (s, s + str_len (s) + 1);
       break;
     case PLAN_SYMLINK:
       must (SYS (symlinkat, s, AT_FDCWD, s + str_len (s) + 1), "symlink", s + str_len (s) + 1);

@@ -19,7 +19,7 @@ enum plan_tag {
   PLAN_TMPFS = 4,      /* u32 attributes, u32 0, options\0 target\0 */
   PLAN_PROC = 5,       /* target\0 */
   PLAN_DEVPTS = 6,     /* target\0 */
-  PLAN_DIR = 7,        /* u32 mode, u32 0, target\0 */
+  PLAN_DIR = 7,        /* u32 mode, u32 1 for the command's user as owner, target\0 */
   PLAN_SYMLINK = 8,    /* text\0 target\0 */
   PLAN_FILE = 9,       /* u32 mode, u32 length, target\0 content */
   PLAN_HOSTNAME = 10,  /* name\0 */
@@ -28,6 +28,7 @@ enum plan_tag {
   PLAN_ALLOW = 13,     /* u64 accesses, path\0: one Landlock rule */
   PLAN_SECCOMP = 14,   /* struct sock_filter[] */
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
+  PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */

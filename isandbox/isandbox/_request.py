@@ -100,7 +100,7 @@ def _refuse_unsupported(backend: Backend, policy: Policy, min_isolation: Isolati
         _require(backend, f"quotas.{name}", capabilities.quota(name).kind, capabilities.quota(name).instead)
     for name in sorted(_asked_policies(policy) - policy.waive):
         _require(backend, name, capabilities.policy(name).kind, capabilities.policy(name).instead)
-    _check_cpus(backend, capabilities, policy)
+    backend.check(policy)
 
 
 def _asked_policies(policy: Policy) -> set[str]:
@@ -122,19 +122,6 @@ def _check_waivers(backend: Backend, capabilities: Capabilities, policy: Policy)
     for name in sorted(policy.waive - known):
         raise ConfigurationError(
             f"waive: the {backend.name} backend has no {name!r} to waive; it has {', '.join(sorted(known))}"
-        )
-
-
-def _check_cpus(backend: Backend, capabilities: Capabilities, policy: Policy) -> None:
-    cpus = policy.quotas.cpus
-    if cpus is None or "cpus" in policy.waive or capabilities.quota("cpus").note != "affinity":
-        return
-    if cpus != int(cpus):
-        raise UnsupportedError(
-            f"quotas.cpus={cpus:g}: the {backend.name} backend holds whole CPUs only (affinity); use a whole number or "
-            "waive={'cpus'}",
-            option="quotas.cpus",
-            backend=backend.name,
         )
 
 

@@ -53,6 +53,12 @@ class Backend(ABC):
     def capabilities(self) -> Capabilities:
         """What it enforces on this machine."""
 
+    def check(self, policy: Policy) -> None:
+        """Refuse what the capability record cannot say alone: a quota that holds only together with something else.
+
+        Called with the other checks, before anything is made. Raises `UnsupportedError` or `ConfigurationError`.
+        """
+
     @abstractmethod
     async def create(self, request: CreateRequest) -> ISandbox:
         """Make a sandbox, or raise and leave nothing behind."""

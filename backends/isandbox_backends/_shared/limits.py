@@ -10,7 +10,7 @@ from isandbox.errors import UnsupportedError
 from isandbox_backends._shared.plan import Affinity, Record, Rlimit
 
 if TYPE_CHECKING:
-    from isandbox.policy import Quotas
+    from isandbox.policy import Policy, Quotas
 
 # Linux: include/uapi/asm-generic/resource.h, the same on x86-64 and aarch64. Not taken from `resource`, which does not
 # exist on every platform that imports this.
@@ -35,16 +35,23 @@ def limit_records(quotas: Quotas, *, hard_open_files: int) -> list[Record]:
     return records
 
 
-def affinity_records(quotas: Quotas, backend: str) -> list[Record]:
-    """The first CPUs that this process itself may use. Raises `UnsupportedError` when there are not so many."""
-    if quotas.cpus is None:
-        return []
-    usable = sorted(os.sched_getaffinity(0))
-    wanted = max(1, int(quotas.cpus))
-    if wanted > len(usable):
+def check_cpus(policy: Policy, backend: str) -> None:
+    """CPUs are held by affinity: whole ones only, and no more than this process may use. Raises `UnsupportedError`."""
+    cpus = policy.quotas.cpus
+    if cpus is None or "cpus" in policy.waive:
+        return
+    usable = len(os.sched_getaffinity(0))
+    if cpus != int(cpus) or cpus > usable:
         raise UnsupportedError(
-            f"quotas.cpus={wanted}: this process may use {len(usable)} CPUs; ask for at most that",
+            f"quotas.cpus={cpus:g}: CPUs are held by affinity here, whole ones of the {usable} that this process may use; ask "
+            "for such a number, or waive={'cpus'}",
             option="quotas.cpus",
             backend=backend,
         )
-    return [Affinity(tuple(usable[:wanted]))]
+
+
+def affinity_records(policy: Policy) -> list[Record]:
+    """The first CPUs that this process itself may use; see `check_cpus`."""
+    if policy.quotas.cpus is None or "cpus" in policy.waive:
+        return []
+    return [Affinity(tuple(sorted(os.sched_getaffinity(0))[: int(policy.quotas.cpus)]))]

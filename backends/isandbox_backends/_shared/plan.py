@@ -91,9 +91,22 @@ class Devpts:
 class Directory:
     target: str
     mode: int = 0o755
+    owned: bool = False
+    """The command's user is its owner."""
 
     def encode(self) -> tuple[int, bytes]:
-        return 7, struct.pack("<II", self.mode, 0) + _strings(self.target)
+        return 7, struct.pack("<II", self.mode, self.owned) + _strings(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebind:
+    """A directory of the new root, seen at a second place of it."""
+
+    source: str
+    target: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 16, _strings(self.source, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +185,7 @@ class Affinity:
         return 15, struct.pack(f"<{len(words)}Q", *words)
 
 
-Mountable = Bind | Tmpfs | Proc | Devpts | Directory | Symlink | File
+Mountable = Bind | Rebind | Tmpfs | Proc | Devpts | Directory | Symlink | File
 Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity
 
 

@@ -13,7 +13,7 @@ from isandbox.backend import Backend
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing
-from isandbox_backends._shared.limits import affinity_records, limit_records
+from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
 from isandbox_backends._shared.plan import Mode, ModeRecord, Record
 from isandbox_backends._shared.scratch import make_scratch
 from isandbox_backends._shared.sources import real_source
@@ -97,6 +97,9 @@ class LocalBackend(Backend):
             ),
         )
 
+    def check(self, policy: Policy) -> None:
+        check_cpus(policy, self.name)
+
     async def create(self, request: CreateRequest) -> ISandbox:
         return await start_async(self._blueprint(request))
 
@@ -137,7 +140,7 @@ def compile_plan(policy: Policy) -> list[Record]:
     return [
         mode,
         *limit_records(quotas, hard_open_files=sys.maxsize if hard == resource.RLIM_INFINITY else hard),
-        *affinity_records(quotas, "local"),
+        *affinity_records(policy),
     ]
 
 

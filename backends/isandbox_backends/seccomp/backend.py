@@ -9,13 +9,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
-from isandbox.errors import ConfigurationError
+from isandbox.errors import ConfigurationError, UnsupportedError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing, machine
-from isandbox_backends._shared.limits import affinity_records, limit_records
+from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp
 from isandbox_backends._shared.protocol import Layer
-from isandbox_backends._shared.scratch import make_scratch, remove_tree
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.explain import explain
@@ -93,7 +92,7 @@ class SeccompBackend(Backend):
                 "cpu_time": Enforcement("watched", period=0.05),
                 "cpus": Enforcement("kernel", note="affinity"),
                 "output": KERNEL,
-                "disk": unsupported("leave it out, or waive={'disk'}: the workspace is a directory of the host"),
+                "disk": KERNEL,
             },
             policies={
                 "workspace.rw": KERNEL,
@@ -114,34 +113,36 @@ class SeccompBackend(Backend):
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
         return start_blocking(self._blueprint(request))
 
+    def check(self, policy: Policy) -> None:
+        check_cpus(policy, self.name)
+        if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
+            raise UnsupportedError(
+                "quotas.disk: this workspace is a directory of the host, which has no limit of its own; leave workspace out, "
+                "or waive={'disk'}",
+                option="quotas.disk",
+                backend=self.name,
+            )
+
     def _blueprint(self, request: CreateRequest) -> Blueprint:
         policy = request.policy
-        mounts = [_mount_source(mount.source, mount.target, mount.mode == "rw") for mount in policy.mounts]
-        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if os.geteuid() == 0 else None  # noqa: S311 - not a secret
-        owner = None if first_id is None else first_id + COMMAND_UID
-        workspace, scratch = _workspace(policy, owner)
-        try:
-            plan = compile_plan(policy, workspace, mounts, first_id)
-        except BaseException:
-            for path in scratch:
-                remove_tree(path)
-            raise
+        root = os.geteuid() == 0
+        mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
+        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
         return Blueprint(
             backend=self.name,
             capabilities=self.capabilities(),
             request=request,
-            plan=plan,
+            plan=compile_plan(policy, _workspace(policy), mounts, first_id),
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
             workspace=WORKSPACE,
             layers=lambda hello: _layers(hello, waived="landlock" in policy.waive),
             explain=explain,
-            scratch=scratch,
-            command_owner=owner,
+            command_owner=None if first_id is None else first_id + COMMAND_UID,
         )
 
 
-def compile_plan(policy: Policy, workspace: Source, mounts: list[Source], first_id: int | None) -> list[Record]:
+def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source], first_id: int | None) -> list[Record]:
     """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user."""
     quotas = policy.quotas
     split = first_id is not None
@@ -163,39 +164,32 @@ def compile_plan(policy: Policy, workspace: Source, mounts: list[Source], first_
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         Hostname("sandbox"),
         *limit_records(quotas, hard_open_files=_hard_open_files()),
-        *affinity_records(quotas, "seccomp"),
+        *affinity_records(policy),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
         Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None)),
     ]
 
 
 def _scratch_size(quotas: Quotas) -> int | None:
-    """A quarter of the memory quota for each of the three tmpfs: full ones leave room for the command that empties them."""
-    memory = quotas.size("memory")
-    return None if memory is None else max(4096, memory // 4)
+    """The disk quota, and at most half of the memory quota: a full tmpfs leaves room for the command that empties it."""
+    memory, disk = quotas.size("memory"), quotas.size("disk")
+    return min((size for size in (disk, memory and max(4096, memory // 2)) if size is not None), default=None)
 
 
-def _workspace(policy: Policy, owner: int | None) -> tuple[Source, tuple[str, ...]]:
-    """The workspace to mount, and what has to be removed on close."""
+def _workspace(policy: Policy) -> Source | None:
+    """The caller's directory, or ``None`` for one in scratch space."""
     if policy.workspace is None:
-        path = make_scratch(owner)
-        return Source(path, WORKSPACE, writable=True, is_dir=True), (path,)
-    path = real_source(policy.workspace.path, "workspace")
-    if not os.path.isdir(path):
-        raise ConfigurationError(f"workspace: {path} is not a directory")
-    writable = policy.workspace.mode == "rw"
-    return Source(path, WORKSPACE, writable=writable, is_dir=True, owner_is_user=owner is not None), ()
+        return None
+    source = _source(policy.workspace.path, "workspace", WORKSPACE, policy.workspace.mode == "rw")
+    if not source.is_dir:
+        raise ConfigurationError(f"workspace: {source.path} is not a directory")
+    return source
 
 
-def _mount_source(path: str, target: str, writable: bool) -> Source:
-    real = real_source(path, "mount source")
-    return Source(
-        real,
-        target,
-        writable=writable,
-        is_dir=os.path.isdir(real),
-        owner_is_user=os.geteuid() == 0,
-    )
+def _source(path: str, what: str, target: str, writable: bool) -> Source:
+    real = real_source(path, what)
+    # Root's sandboxes have ids of their own: what is mounted must appear as theirs. A user's sandbox is the user.
+    return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
 
 
 def _hard_open_files() -> int:

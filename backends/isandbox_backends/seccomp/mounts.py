@@ -24,6 +24,7 @@ from isandbox_backends._shared.plan import (
     File,
     Mountable,
     Proc,
+    Rebind,
     Symlink,
     Tmpfs,
 )
@@ -38,13 +39,12 @@ _USERS = (
     "user:x:{uid}:{uid}:user:{home}:/bin/sh\n"
     "nobody:x:65534:65534::/:/usr/sbin/nologin\n"
 )
-_ETC_FILES = ("ld.so.cache", "ld.so.conf", "mime.types")
+_ETC_FILES = ("ld.so.cache",)
 _GROUP = "root:x:0:\nuser:x:{uid}:\nnogroup:x:65534:\n"
 _HOSTS = "127.0.0.1 localhost sandbox\n::1 localhost\n"
 # No "dns": with no network a look-up fails at once instead of asking a server that is not there.
 _NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"
 _RESERVED = ("/proc", "/dev", "/sys")
-_SCRATCH_DEFAULT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +58,28 @@ class Source:
     owner_is_user: bool = False
 
 
-def mount_plan(view: HostView, workspace: Source, mounts: Sequence[Source], *, scratch: int | None = None) -> list[Mountable]:
-    """``scratch``: bytes of each of /tmp, /dev/shm and the home directory; 1 GiB without it."""
-    size = scratch or _SCRATCH_DEFAULT
-    return [*_same_for_all(view, size), Directory("workspace"), _bind(workspace), *_callers(mounts, _links(view))]
+def mount_plan(
+    view: HostView, workspace: Source | None, mounts: Sequence[Source], *, scratch: int | None = None
+) -> list[Mountable]:
+    """``workspace``: ``None`` for one in scratch space. ``scratch``: bytes of all scratch space together, which is one
+    tmpfs; without it half of the machine's memory, tmpfs's own default.
+    """
+    inside = [Directory("workspace"), Rebind("tmp/workspace", "workspace") if workspace is None else _bind(workspace)]
+    # Last, over the tmpfs itself: from here on /tmp is only its own directory of it.
+    return [*_same_for_all(view, scratch), *inside, Rebind("tmp/tmp", "tmp"), *_callers(mounts, _links(view))]
 
 
-def writable_paths(workspace: Source, mounts: Sequence[Source]) -> list[str]:
+def writable_paths(workspace: Source | None, mounts: Sequence[Source]) -> list[str]:
     own = ["/tmp", "/dev/shm", HOME]  # noqa: S108 - paths inside the sandbox
-    return own + [source.target for source in (workspace, *mounts) if source.writable]
+    if workspace is None or workspace.writable:
+        own.append(WORKSPACE)
+    return own + [source.target for source in mounts if source.writable]
 
 
 @lru_cache(maxsize=8)
-def _same_for_all(view: HostView, size: int) -> tuple[Mountable, ...]:
+def _same_for_all(view: HostView, scratch: int | None) -> tuple[Mountable, ...]:
     masks = [Bind("/dev/null", f"proc/{name}", RDONLY | NOSUID | NOEXEC) for name in view.masked]
-    return (*_programs(view), *_etc(view), *_devices(view, size), *_scratch(size), Proc("proc"), *masks)
+    return (*_programs(view), *_etc(view), *_devices(view), *_scratch(scratch), Directory("proc"), Proc("proc"), *masks)
 
 
 def _programs(view: HostView) -> list[Mountable]:
@@ -102,28 +109,31 @@ def _etc(view: HostView) -> list[Mountable]:
     return plan
 
 
-def _devices(view: HostView, size: int) -> list[Mountable]:
+def _devices(view: HostView) -> list[Mountable]:
     plan: list[Mountable] = [Directory("dev")]
     for name in view.devices:
         plan += [File(f"dev/{name}"), Bind(f"/dev/{name}", f"dev/{name}", NOSUID | NOEXEC)]
     links = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
     plan += [Symlink(text, f"dev/{name}") for name, text in links.items()]
-    plan += [Directory("dev/pts"), Devpts("dev/pts")]
-    return [*plan, Directory("dev/shm"), Tmpfs("dev/shm", f"mode=1777,size={size}")]
+    return [*plan, Directory("dev/pts"), Devpts("dev/pts"), Directory("dev/shm")]
 
 
-def _scratch(size: int) -> list[Mountable]:
-    uid = COMMAND_UID
+def _scratch(size: int | None) -> list[Mountable]:
+    """One tmpfs for everything that is writable and goes with the sandbox: one quota, nothing on the host's disk."""
     return [
         Directory("tmp"),
-        Tmpfs("tmp", f"mode=1777,size={size}"),
+        Tmpfs("tmp", "mode=0755" if size is None else f"mode=0755,size={size}"),
+        Directory("tmp/tmp", 0o1777),
+        Directory("tmp/shm", 0o1777),
+        Directory("tmp/home", 0o700, owned=True),
+        Directory("tmp/workspace", 0o755, owned=True),
+        Rebind("tmp/shm", "dev/shm"),
         Directory("home"),
         Directory("home/user"),
-        Tmpfs("home/user", f"mode=0700,uid={uid},gid={uid},size={size}"),
+        Rebind("tmp/home", "home/user"),
         Directory("var"),
         Symlink("/tmp", "var/tmp"),  # noqa: S108
         Directory("run"),
-        Directory("proc"),
     ]
 
 

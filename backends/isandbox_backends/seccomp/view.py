@@ -11,8 +11,7 @@ from pathlib import Path
 # Programs and libraries. /usr is the whole view; the others are links into it on a merged-/usr system.
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 # Parts of /etc that programs need and that say nothing about the host; everything else of it is not there.
-_ETC_BINDS = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl/certs", "ca-certificates", "mime.types")
-# A small file is cheaper as a copy, a large one (mime.types has 70 KiB) as a mount.
+_ETC_BINDS = ("ld.so.cache", "alternatives", "ssl/certs")
 _ETC_COPIES = ("ssl/openssl.cnf", "services", "protocols", "localtime")
 _COPY_LIMIT = 256 << 10
 # World-readable in a fresh /proc and about the host, not the sandbox; which of them there are is up to the kernel.
