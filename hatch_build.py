@@ -24,6 +24,8 @@ FLAGS = [
     "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-tree-loop-distribute-patterns", "-fno-pie", "-no-pie",
     "-Wall", "-Wextra", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-s",
 ]  # fmt: skip
+# gcc would otherwise call into its library for atomics (and choose the instruction at run time).
+MACHINE_FLAGS = {"aarch64": ["-mno-outline-atomics"]}
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -48,6 +50,6 @@ def build_helper(root: Path, binary: Path) -> bool:
     binary.parent.mkdir(parents=True, exist_ok=True)
     sources = sorted(str(path) for path in (root / SOURCES).glob("*.c"))
     fresh = binary.with_suffix(".new")
-    subprocess.run([compiler, *FLAGS, "-o", str(fresh), *sources], check=True)
+    subprocess.run([compiler, *FLAGS, *MACHINE_FLAGS.get(platform.machine(), []), "-o", str(fresh), *sources], check=True)
     fresh.replace(binary)
     return True
