@@ -41,14 +41,15 @@ close_pipes (const struct command *c)
 }
 
 static void
-release (struct command *c)
+release (struct command *c, int orderly)
 {
   SYS (close, c->fd_status);
   if (c->request != c->inline_request)
     unmap_pages (c->request, c->request_bytes);
-  if (spare)
-    unmap_pages (spare, sizeof *spare);
-  spare = c;
+  if (spare || !orderly) /* after a murder nobody must come to life again on these stacks */
+    unmap_pages (c, sizeof *c);
+  else
+    spare = c;
 }
 
 __attribute__ ((noreturn)) static void
@@ -150,7 +151,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
       c->start_stage = STAGE_IDENTITY;
       keeper_report (c->fd_status, c, 127 << 8, 0);
       close_pipes (c);
-      release (c);
+      release (c, 1);
       return;
     }
   c->keeper = (i32) pid;
@@ -202,5 +203,5 @@ command_keeper_gone (struct command *c, int wait_status)
           keeper_report (c->fd_status, c, SIGKILL, 0);
         }
     }
-  release (c);
+  release (c, wait_status == 0);
 }

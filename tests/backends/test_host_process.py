@@ -115,10 +115,13 @@ def test_a_forked_child_holds_nothing(backend: str) -> None:
 
 def test_a_handle_does_not_survive_fork(backend: str) -> None:
     """After os.fork the child's handle raises SandboxClosedError and never hangs; the parent's goes on."""
-    with sync.create_sandbox(backend) as sandbox:
+    with sync.create_sandbox(backend) as sandbox, sandbox.start("sleep 0.5; echo late") as process:
         pid = os.fork()
         if pid == 0:
             try:
+                with contextlib.suppress(SandboxClosedError):
+                    process.wait()
+                    os._exit(3)
                 sandbox.exec("true")
             except SandboxClosedError:
                 os._exit(42)
@@ -127,6 +130,7 @@ def test_a_handle_does_not_survive_fork(backend: str) -> None:
             os._exit(2)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
         assert sandbox.exec("echo parent").stdout == "parent\n"
+        assert process.wait().stdout == "late\n"
 
 
 def test_a_child_process_inherits_no_descriptor(backend: str) -> None:

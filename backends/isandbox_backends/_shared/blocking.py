@@ -76,6 +76,9 @@ class BlockingProcess(IProcess):
     def _pump(self, *, outputs: bool = True) -> None:
         """One round: wait for something to happen, take it in."""
         ends, exchange = self._ends, self._exchange
+        if self._client.closed:  # by close, or because this is a forked child, whose parent reads these pipes
+            exchange.give_up()
+            return
         exchange.resume(time.monotonic())
         poll = select.poll()
         if ends.status >= 0:

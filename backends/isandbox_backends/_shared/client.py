@@ -193,6 +193,7 @@ class HelperClient:
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
+        self._lock = threading.Lock()  # another thread of the parent may have held it
         self._closed = True
         self._socket.close()
         if self._pidfd >= 0:

@@ -124,6 +124,10 @@ class Exchange:
         self._overdue = True
         self._answer_by = now + IDLE
 
+    def give_up(self) -> None:
+        """The sandbox was closed: what has not been reported will not be."""
+        self._lose("it was closed")
+
     def _lose(self, why: str) -> None:
         if self._exit is None:
             self.lost = why
