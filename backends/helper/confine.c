@@ -130,6 +130,8 @@ confine_forever (void)
   if (key < 0 && key != -ENOSYS)
     fail ("keyring", "", key);
   drop_capabilities ();
+  if (plan.affinity)
+    must (SYS (sched_setaffinity, 0, plan.affinity_len, plan.affinity), "affinity", "");
   must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", "");
   must (SYS (prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "");
   restrict_paths ();

@@ -100,7 +100,10 @@ class BlockingProcess(IProcess):
         self._exchange.status(data, now)
 
     def _take_output(self, fd: int, now: float, *, keep: bool) -> None:
-        count = os.readv(fd, [self._buffer])
+        try:
+            count = os.readv(fd, [self._buffer])
+        except BlockingIOError:  # the command has read its own output
+            return
         stream = self._ends.outputs[fd]
         if not count:
             self._ends.close_output(fd)

@@ -153,7 +153,7 @@ def compile_plan(policy: Policy, workspace: Source, mounts: list[Source], first_
         *limit_records(quotas, hard_open_files=_hard_open_files()),
         *affinity_records(quotas, "seccomp"),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine())),
+        Seccomp(compile_filter(machine(), pinned=quotas.cpus is not None)),
     ]
 
 

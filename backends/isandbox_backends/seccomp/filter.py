@@ -104,13 +104,17 @@ _NETLINK_ROUTE = 0
 
 
 @lru_cache(maxsize=8)
-def compile_filter(arch: str) -> bytes:
-    """The default profile for an architecture of `ARCHES` as the bytes of ``struct sock_filter[]``."""
-    return b"".join(struct.pack("<HBBI", *instruction) for instruction in default_program(ARCHES[arch]))
+def compile_filter(arch: str, *, pinned: bool = False) -> bytes:
+    """The default profile for an architecture of `ARCHES` as the bytes of ``struct sock_filter[]``.
+
+    ``pinned``: affinity is a quota, so that a command may not change it.
+    """
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in default_program(ARCHES[arch], pinned=pinned))
 
 
-def default_program(arch: Arch) -> list[Instruction]:
-    return program(arch, forbidden=_FORBIDDEN, not_there=_NOT_THERE, checked=_CHECKED)
+def default_program(arch: Arch, *, pinned: bool = False) -> list[Instruction]:
+    forbidden = (*_FORBIDDEN, "sched_setaffinity") if pinned else _FORBIDDEN
+    return program(arch, forbidden=forbidden, not_there=_NOT_THERE, checked=_CHECKED)
 
 
 def program(

@@ -105,17 +105,22 @@ def _devices(view: HostView, size: int) -> list[Mountable]:
     links = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
     plan += [Symlink(text, f"dev/{name}") for name, text in links.items()]
     plan += [Directory("dev/pts"), Devpts("dev/pts")]
-    return [*plan, Directory("dev/shm"), Tmpfs("dev/shm", f"mode=1777,size={size}")]
+    return [*plan, Directory("dev/shm"), Tmpfs("dev/shm", f"mode=1777,{_room(size)}")]
+
+
+def _room(size: int) -> str:
+    """Bytes, and as many files as there are pages in them: an empty file takes kernel memory too."""
+    return f"size={size},nr_inodes={max(size // 4096, 1024)}"
 
 
 def _scratch(size: int) -> list[Mountable]:
     uid = COMMAND_UID
     return [
         Directory("tmp"),
-        Tmpfs("tmp", f"mode=1777,size={size}"),
+        Tmpfs("tmp", f"mode=1777,{_room(size)}"),
         Directory("home"),
         Directory("home/user"),
-        Tmpfs("home/user", f"mode=0700,uid={uid},gid={uid},size={size}"),
+        Tmpfs("home/user", f"mode=0700,uid={uid},gid={uid},{_room(size)}"),
         Directory("var"),
         Symlink("/tmp", "var/tmp"),  # noqa: S108
         Directory("run"),
