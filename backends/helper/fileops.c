@@ -35,9 +35,10 @@ copy (int from, int to, u64 limit)
   return r;
 }
 
-/* Regular files, and devices for reading; a FIFO or socket would block or talk to somebody. */
+/* Regular files only: a FIFO or socket would block or talk to somebody, and a device never ends: a command could leave a
+ * link to /dev/zero where the host expects a result. */
 static long
-check_kind (int fd, int devices)
+check_kind (int fd)
 {
   struct statx st;
   long r = SYS (statx, fd, "", AT_EMPTY_PATH, STATX_BASIC, &st);
@@ -46,7 +47,7 @@ check_kind (int fd, int devices)
     return r;
   if (kind == S_IFDIR)
     return -EISDIR;
-  return kind == S_IFREG || (devices && kind == S_IFCHR) ? 0 : -EINVAL;
+  return kind == S_IFREG ? 0 : -EINVAL;
 }
 
 static long
@@ -56,7 +57,7 @@ do_read (char **argv)
   long fd = SYS (openat, AT_FDCWD, argv[0], O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
   if (fd < 0)
     return fd;
-  long r = check_kind ((int) fd, 1);
+  long r = check_kind ((int) fd);
   u64 start = take_num (&offset);
   if (r == 0 && start)
     r = SYS (lseek, fd, start, 0);
@@ -94,7 +95,7 @@ do_write (char **argv)
   long fd = SYS (openat, AT_FDCWD, argv[0], flags, *argv[1] ? octal (argv[1]) : 0666);
   if (fd < 0)
     return fd;
-  if ((r = check_kind ((int) fd, 0)) < 0)
+  if ((r = check_kind ((int) fd)) < 0)
     return r;
   if (!*argv[2] && (r = SYS (ftruncate, fd, 0)) < 0)
     return r;

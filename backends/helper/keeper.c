@@ -56,9 +56,20 @@ become_command_user (const struct command *c)
   if (plan.mode->flags & MODE_SPLIT_UID)
     {
       u32 uid = plan.mode->command_uid, gid = plan.mode->command_gid;
-      if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
+      if (c->start.operation)
+        {
+          /* The user's rights on files, not its ids: a command must not be able to stop or kill a file operation. The
+           * calls return the id before; the second of a pair tells whether the first has worked. */
+          SYS (setfsgid, gid);
+          SYS (setfsuid, uid);
+          if (SYS (setfsgid, gid) != (long) gid || SYS (setfsuid, uid) != (long) uid)
+            return -EPERM;
+        }
+      else if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
         return r;
     }
+  /* The memory is still the server's, and a change of uid may have opened it (fs.suid_dumpable). */
+  SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
   SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after setresuid, which clears it */
   SYS (umask, 022);
   u64 none = 0;
@@ -202,6 +213,16 @@ wait_for_news (struct command *c)
     end_without_server (c);
 }
 
+/* Where commands share the uid of file operations, one that stops them would hang the host's call. */
+static void
+resume (i32 child)
+{
+  struct siginfo_wait info;
+  info.pid = 0;
+  if (SYS (waitid, P_PID, child, &info, WUNTRACED | WNOHANG, 0) == 0 && info.pid == child)
+    SYS (kill, child, SIGCONT);
+}
+
 /* Reap until nothing is left. The report goes out when the command itself has ended; when the sandbox ended it, only after
  * its last descendant, so that the host can say that nothing is left. */
 static void
@@ -215,7 +236,11 @@ reap (struct command *c, i32 child)
       if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
         break; /* the proof that nothing is left */
       if (info.pid == 0)
-        wait_for_news (c);
+        {
+          if (c->start.operation && !ended)
+            resume (child);
+          wait_for_news (c);
+        }
       else if (info.pid == child && !ended)
         {
           __atomic_store_n (&c->child, 0, __ATOMIC_SEQ_CST);

@@ -18,13 +18,15 @@ parse_stat (const char *text, struct proc *p)
   s += 4;
   p->parent = (i32) take_num (&s);
   p->cpu_ticks = 0;
-  for (int field = 5; field <= 17 && *s; field++)
+  for (int field = 5; field <= 20 && *s; field++)
     {
       while (*s == ' ' || *s == '-')
         s++;
       u64 n = take_num (&s);
-      if (field >= 14)
+      if (field >= 14 && field <= 17)
         p->cpu_ticks += n;
+      if (field == 20 && n > 1 && p->state == 'Z')
+        p->state = HEADLESS;
     }
   return 1;
 }
@@ -102,14 +104,44 @@ proc_parent (i32 pid)
   return read_stat (pid, &p) ? p.parent : -ENOENT;
 }
 
-/* RssAnon, RssShmem and VmSwap of /proc/PID/status, which are in kB (man 5 proc). File pages are the kernel's to drop. */
-u64
-proc_memory_bytes (i32 pid)
+/* A thread of a process whose first thread has ended, or PID itself. */
+static i32
+live_thread (i32 pid)
 {
-  static const char *const wanted[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
-  char path[32], text[2048];
+  char path[32];
+  u8 buf[512] __attribute__ ((aligned (8))); /* ".", "..", the first thread and at least one more */
   size_t len = put_str (path, sizeof path, 0, "/proc/");
   len = put_num (path, sizeof path, len, (u64) pid);
+  put_str (path, sizeof path, len, "/task");
+  long dir = SYS (openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (dir < 0)
+    return pid;
+  i32 found = pid;
+  long n = SYS (getdents64, dir, buf, sizeof buf);
+  for (long pos = 0; pos < n;)
+    {
+      const struct dirent64 *entry = (const struct dirent64 *) (buf + pos);
+      pos += entry->reclen;
+      const char *name = entry->name;
+      i32 tid = (i32) take_num (&name);
+      if (tid > 0 && tid != pid)
+        found = tid;
+    }
+  SYS (close, dir);
+  return found;
+}
+
+/* RssAnon, RssShmem and VmSwap of a process's status, which are in kB (man 5 proc). File pages are the kernel's to drop. A
+ * thread that has ended has no memory any more in the kernel's eyes, its process has. */
+u64
+proc_memory_bytes (const struct proc *p)
+{
+  static const char *const wanted[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
+  char path[64], text[2048];
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) p->pid);
+  len = put_str (path, sizeof path, len, "/task/");
+  len = put_num (path, sizeof path, len, (u64) (p->state == HEADLESS ? live_thread (p->pid) : p->pid));
   put_str (path, sizeof path, len, "/status");
   if (read_file (path, text, sizeof text) <= 0)
     return 0;

@@ -5,10 +5,11 @@
 #include "base.h"
 
 #define MAX_PROCS 32768
+#define HEADLESS 'H' /* the first thread has ended, others run on: the kernel shows a zombie, and none is there */
 
 struct proc {
   i32 pid, parent;
-  char state;
+  char state; /* as the kernel shows it, or HEADLESS */
   u8 mark;
   u64 cpu_ticks; /* utime + stime + cutime + cstime */
 };
@@ -21,7 +22,7 @@ struct procs procs_read (void);
 u32 procs_mark_descendants (struct procs *p, i32 root);
 /* Parent of PID right now, or a negative errno. */
 i32 proc_parent (i32 pid);
-/* Memory of PID that only its end gives back, bytes. */
-u64 proc_memory_bytes (i32 pid);
+/* Memory of a process that only its end gives back, bytes. */
+u64 proc_memory_bytes (const struct proc *p);
 
 #endif

@@ -22,21 +22,34 @@ remember_stopped (i32 *stopped)
   return n;
 }
 
+static u32
+freeze (i32 *stopped)
+{
+  u32 n = remember_stopped (stopped);
+  SYS (kill, -1, SIGSTOP);
+  return n;
+}
+
+static void
+thaw (const i32 *stopped, u32 n, i32 keeper)
+{
+  SYS (kill, -1, SIGCONT);
+  while (n--)
+    if (stopped[n] != keeper)
+      SYS (kill, stopped[n], SIGSTOP);
+}
+
 static void
 sweep_namespace (i32 keeper)
 {
   i32 stopped[MAX_REMEMBERED];
-  u32 n = remember_stopped (stopped);
-  SYS (kill, -1, SIGSTOP);
+  u32 n = freeze (stopped);
   struct procs p = procs_read ();
   procs_mark_descendants (&p, keeper);
   for (u32 i = 0; i < p.count; i++)
     if (p.list[i].mark)
       SYS (kill, p.list[i].pid, SIGKILL);
-  SYS (kill, -1, SIGCONT);
-  while (n--)
-    if (stopped[n] != keeper)
-      SYS (kill, stopped[n], SIGSTOP);
+  thaw (stopped, n, keeper);
 }
 
 static void
@@ -82,8 +95,8 @@ is_keeper (i32 pid)
   return 0;
 }
 
-void
-sweep_orphans (void)
+static void
+kill_orphans (void)
 {
   i32 self = (i32) SYS0 (getpid);
   for (int pass = 0; pass < 8; pass++)
@@ -105,4 +118,17 @@ sweep_orphans (void)
       if (live == 0)
         return;
     }
+}
+
+void
+sweep_orphans (void)
+{
+  i32 stopped[MAX_REMEMBERED];
+  u32 n = 0;
+  int isolated = (plan.mode->flags & MODE_NAMESPACES) != 0;
+  if (isolated) /* they may fork faster than they are found */
+    n = freeze (stopped);
+  kill_orphans ();
+  if (isolated)
+    thaw (stopped, n, 0);
 }

@@ -29,9 +29,11 @@ watch (void)
       for (u32 i = 0; i < p.count; i++)
         if (p.list[i].mark)
           {
-            bytes += plan.mode->memory ? proc_memory_bytes (p.list[i].pid) : 0;
+            bytes += plan.mode->memory ? proc_memory_bytes (&p.list[i]) : 0;
             ticks += p.list[i].cpu_ticks;
           }
+        else if (p.list[i].pid == c->keeper)
+          ticks += p.list[i].cpu_ticks; /* of the orphans that it has reaped */
       total += bytes;
       if (bytes >= largest)
         {

@@ -110,7 +110,10 @@ class AsyncProcess(IProcess):
 
     def _take_output(self, fd: int) -> None:
         now = time.monotonic()
-        count = os.readv(fd, [self._buffer])
+        try:
+            count = os.readv(fd, [self._buffer])
+        except BlockingIOError:  # the command has read its own output
+            return
         stream = self._ends.outputs[fd]
         if not count:
             self._stop_reading(fd)

@@ -80,16 +80,7 @@ class BlockingProcess(IProcess):
             exchange.give_up()
             return
         exchange.resume(time.monotonic())
-        poll = select.poll()
-        if ends.status >= 0:
-            poll.register(ends.status, select.POLLIN)
-        if outputs:
-            for fd in ends.outputs:
-                poll.register(fd, select.POLLIN)
-        if ends.pending and ends.stdin >= 0:
-            poll.register(ends.stdin, select.POLLOUT)
-        due = exchange.due()
-        events = poll.poll(None if due is None else max(0.0, due - time.monotonic()) * 1000 + 1)
+        events = self._wait(outputs=outputs)
         now = time.monotonic()
         for fd, _ in events:
             if fd == ends.status:
@@ -103,6 +94,17 @@ class BlockingProcess(IProcess):
         if exchange.over_output and not self._kill_sent:
             self._send_kill("output")
 
+    def _wait(self, *, outputs: bool) -> list[tuple[int, int]]:
+        ends, due = self._ends, self._exchange.due()
+        poll = select.poll()
+        if ends.status >= 0:
+            poll.register(ends.status, select.POLLIN)
+        for fd in ends.outputs if outputs else ():
+            poll.register(fd, select.POLLIN)
+        if ends.pending and ends.stdin >= 0:
+            poll.register(ends.stdin, select.POLLOUT)
+        return poll.poll(None if due is None else max(0.0, due - time.monotonic()) * 1000 + 1)
+
     def _take_status(self, now: float) -> None:
         data = os.read(self._ends.status, 4096)
         if not data:
@@ -110,7 +112,10 @@ class BlockingProcess(IProcess):
         self._exchange.status(data, now)
 
     def _take_output(self, fd: int, now: float) -> None:
-        count = os.readv(fd, [self._buffer])
+        try:
+            count = os.readv(fd, [self._buffer])
+        except BlockingIOError:  # the command has read its own output
+            return
         stream = self._ends.outputs[fd]
         if not count:
             self._ends.close_output(fd)

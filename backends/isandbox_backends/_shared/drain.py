@@ -46,7 +46,10 @@ class _Drain:
     def _run(self, selector: selectors.BaseSelector, wake: int) -> None:
         while True:
             for key, _ in selector.select():
-                data = os.read(key.fd, _CHUNK)
+                try:
+                    data = os.read(key.fd, _CHUNK)
+                except BlockingIOError:  # the command has read its own output
+                    continue
                 if key.fd == wake:
                     with self._lock:
                         arrived, self._new = self._new, []

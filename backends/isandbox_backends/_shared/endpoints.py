@@ -111,6 +111,7 @@ def _open_pipes(ours: Endpoints, theirs: list[int], spec: ProcessSpec) -> StartF
     streams: tuple[Stream, ...] = ("stdout",) if spec.stderr == "merge" else ("stdout", "stderr")
     for stream in streams:
         fd, end = os.pipe()
+        os.set_blocking(fd, False)  # a command can open its own end for reading and take what poll had promised us
         ours.outputs[fd] = stream
         theirs.append(end)
     if spec.stderr == "merge":

@@ -107,6 +107,8 @@ def _entry(raw: bytes, directory: str) -> FileInfo:
     mode, size, mtime_ns, uid, gid = _ENTRY.unpack_from(raw)
     name_raw, _, target_raw = raw[_ENTRY.size :].partition(b"\0")
     name = os.fsdecode(name_raw)
+    if "/" in name or name in (".", ".."):
+        raise ProtocolError("a directory entry whose name is a path")
     target = os.fsdecode(target_raw.rstrip(b"\0")) if stat.S_ISLNK(mode) else None
     path = f"{directory.rstrip('/')}/{name}" if directory != "." else name
     return FileInfo(path, name, _kind(mode), size, stat.S_IMODE(mode), mtime_ns / 1e9, uid, gid, target)

@@ -22,6 +22,7 @@ _EXIT = struct.Struct("<IiIIIIIIQQQ")
 _START = struct.Struct("<IIIIII")
 _PAIR = struct.Struct("<II")
 _HELLO = struct.Struct("<IIII")
+_ERRNO_MAX = 4095  # MAX_ERRNO of linux/err.h
 
 
 class FrameType(IntEnum):
@@ -152,7 +153,7 @@ def _decode(kind: int, payload: bytes) -> Reply:
             version, features, abi, layers = _HELLO.unpack(payload)
             return Hello(version, features, abi, Layer(layers & 15))
         if kind == FrameType.ERROR:
-            errno = int.from_bytes(payload[:4], "little")
+            errno = _errno(int.from_bytes(payload[:4], "little"))
             stage, _, rest = payload[4:].partition(b"\0")
             subject = rest.partition(b"\0")[0]
             return StartFailed(errno, stage.decode("utf-8", "replace"), subject.decode("utf-8", "replace"))
@@ -168,7 +169,7 @@ def _decode_exit(payload: bytes) -> Exit:
         wait_status=status,
         fault=_fault(fault),
         limits=limits,
-        start_errno=errno,
+        start_errno=_errno(errno),
         start_stage=StartStage(stage),
         lingering=bool(lingering),
         max_rss=rss_kb * 1024,
@@ -181,6 +182,12 @@ def _fault(number: int) -> Fault | None:
     if number and number not in FAULTS:
         raise ValueError(f"unknown fault {number}")
     return FAULTS.get(number)
+
+
+def _errno(number: int) -> int:
+    if number > _ERRNO_MAX:
+        raise ValueError(f"{number} is no errno")
+    return number
 
 
 def _exactly(payload: bytes, length: int) -> bytes:

@@ -7,7 +7,6 @@ import os
 import secrets
 import stat
 import tempfile
-from itertools import count
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -37,24 +36,23 @@ def remove_tree(path: str) -> None:
         pass
     top = os.open(path, _DIRECTORY)
     try:
-        serial = count()
         while names := os.listdir(top):
             for name in names:
-                _remove_entry(top, name, serial)
+                _remove_entry(top, name)
     finally:
         os.close(top)
     os.rmdir(path)
 
 
-def _remove_entry(top: int, name: str, serial: count[int]) -> None:
+def _remove_entry(top: int, name: str) -> None:
     if _is_directory(top, name):
-        _empty_into(top, name, serial)
+        _empty_into(top, name)
         os.rmdir(name, dir_fd=top)
     else:
         os.unlink(name, dir_fd=top)
 
 
-def _empty_into(top: int, name: str, serial: count[int]) -> None:
+def _empty_into(top: int, name: str) -> None:
     """Everything below ``name`` is removed, or moved up into ``top`` when it is a directory."""
     with contextlib.suppress(PermissionError):  # somebody else's: opening it will say so
         os.chmod(name, 0o700, dir_fd=top)  # a command may have taken the permissions away, also from itself
@@ -64,7 +62,8 @@ def _empty_into(top: int, name: str, serial: count[int]) -> None:
             if _is_directory(inner, entry):
                 with contextlib.suppress(PermissionError):
                     os.chmod(entry, 0o700, dir_fd=inner)  # moving a directory writes its ".."
-                os.rename(entry, f".isandbox-removing-{next(serial)}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+                # A name that a command can foresee it can also take.
+                os.rename(entry, f".isandbox-removing-{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
             else:
                 os.unlink(entry, dir_fd=inner)
     finally:

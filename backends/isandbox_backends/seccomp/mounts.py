@@ -118,11 +118,16 @@ def _devices(view: HostView) -> list[Mountable]:
     return [*plan, Directory("dev/pts"), Devpts("dev/pts"), Directory("dev/shm")]
 
 
+def _room(size: int) -> str:
+    """Bytes, and as many files as there are pages in them: an empty file takes kernel memory too."""
+    return f"size={size},nr_inodes={max(size // 4096, 1024)}"
+
+
 def _scratch(size: int | None) -> list[Mountable]:
     """One tmpfs for everything that is writable and goes with the sandbox: one quota, nothing on the host's disk."""
     return [
         Directory("tmp"),
-        Tmpfs("tmp", "mode=0755" if size is None else f"mode=0755,size={size}"),
+        Tmpfs("tmp", "mode=0755" if size is None else f"mode=0755,{_room(size)}"),
         Directory("tmp/tmp", 0o1777),
         Directory("tmp/shm", 0o1777),
         Directory("tmp/home", 0o700, owned=True),
