@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from isandbox.errors import UnsupportedError
 from isandbox.process import IProcess
 from isandbox_backends._shared.drain import drain
-from isandbox_backends._shared.endpoints import PIPE_DEFAULT, PIPE_LARGE, enlarge
+from isandbox_backends._shared.endpoints import OutputReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class AsyncProcess(IProcess):
         self._queued = 0
         self._keeping = False
         self._reading: set[int] = set()
-        self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+        self._reader = OutputReader()
         self._timer: asyncio.TimerHandle | None = None
         self._kill_sent = False
         self._loop.add_reader(ends.status, self._take_status)
@@ -110,30 +110,24 @@ class AsyncProcess(IProcess):
 
     def _take_output(self, fd: int) -> None:
         now = time.monotonic()
-        try:
-            count = os.readv(fd, [self._buffer])
-        except BlockingIOError:  # the command has read its own output
+        data = self._reader.read(self._ends, fd)
+        if data is None:
             return
         stream = self._ends.outputs[fd]
-        if not count:
+        if not data:
             self._stop_reading(fd)
             self._ends.close_output(fd)
             self._exchange.output_ended(stream)
             self._after()
             return
-        data = self._buffer[:count]
         self._exchange.output(stream, data, now)
         if self._keeping:
             self._chunks.append((stream, bytes(data)))
-            self._queued += count
+            self._queued += len(data)
             if self._queued > _QUEUE_LIMIT:
                 self._exchange.pause(now)
                 for output in self._ends.outputs:
                     self._stop_reading(output)
-        if count == PIPE_DEFAULT == len(self._buffer):  # talkative: larger pipes and a larger buffer from here on
-            self._buffer = memoryview(bytearray(PIPE_LARGE))
-            for output in self._ends.outputs:
-                enlarge(output)
         self._after()
 
     def _feed_stdin(self) -> None:

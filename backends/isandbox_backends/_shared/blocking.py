@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from isandbox.errors import UnsupportedError
 from isandbox.sync.process import IProcess
 from isandbox_backends._shared.drain import drain
-from isandbox_backends._shared.endpoints import PIPE_DEFAULT, PIPE_LARGE, enlarge
+from isandbox_backends._shared.endpoints import OutputReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ class BlockingProcess(IProcess):
         self._pump_lock = threading.RLock()
         self._stdin_lock = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
-        self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+        self._reader = OutputReader()
         self._keeping = False
         self._kill_sent = False
         self._over = False
@@ -112,23 +112,17 @@ class BlockingProcess(IProcess):
         self._exchange.status(data, now)
 
     def _take_output(self, fd: int, now: float) -> None:
-        try:
-            count = os.readv(fd, [self._buffer])
-        except BlockingIOError:  # the command has read its own output
+        data = self._reader.read(self._ends, fd)
+        if data is None:
             return
         stream = self._ends.outputs[fd]
-        if not count:
+        if not data:
             self._ends.close_output(fd)
             self._exchange.output_ended(stream)
             return
-        data = self._buffer[:count]
         self._exchange.output(stream, data, now)
         if self._keeping:  # also when another thread pumps, in kill or wait
             self._chunks.append((stream, bytes(data)))
-        if count == PIPE_DEFAULT == len(self._buffer):  # talkative: larger pipes and a larger buffer from here on
-            self._buffer = memoryview(bytearray(PIPE_LARGE))
-            for output in self._ends.outputs:
-                enlarge(output)
 
     def _finish(self) -> None:
         """Close what is ours; what a background child still writes goes to the drain. Once."""

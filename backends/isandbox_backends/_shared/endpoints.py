@@ -69,6 +69,29 @@ class Endpoints:
             self.close_output(fd)
 
 
+class OutputReader:
+    """Reads a command's pipes into one buffer that is used again, and larger ones for a command that talks much."""
+
+    def __init__(self) -> None:
+        self._buffer = memoryview(bytearray(PIPE_DEFAULT))
+
+    def read(self, ends: Endpoints, fd: int) -> memoryview | None:
+        """What there is, valid until the next read; empty at the end; ``None`` for nothing after all.
+
+        Nothing, though poll had promised something: a command can open its own end for reading.
+        """
+        try:
+            count = os.readv(fd, [self._buffer])
+        except BlockingIOError:
+            return None
+        data = self._buffer[:count]
+        if count == PIPE_DEFAULT == len(self._buffer):
+            self._buffer = memoryview(bytearray(PIPE_LARGE))
+            for output in ends.outputs:
+                enlarge(output)
+        return data
+
+
 def start_command(
     client: HelperClient,
     spec: ProcessSpec,
