@@ -50,7 +50,7 @@ def stray_processes(temporary: Path) -> Iterator[str]:
     for process in psutil.process_iter():
         try:
             cwd = process.cwd()
-        except psutil.Error:
+        except (psutil.Error, OSError):  # it ended while it was looked at; psutil does not translate every errno
             continue
         if cwd.startswith(str(temporary)) and process.pid != os.getpid():
             yield f"{process.pid} {process.name()} in {cwd}"
@@ -72,7 +72,7 @@ def net_namespace(pid: int) -> str:
 def sandbox_tmp() -> Iterator[Path]:
     """The temporary directory of this test session, where sandboxes put their workspaces."""
     with tempfile.TemporaryDirectory(prefix="tests-of-sandboxes-") as path:
-        os.chmod(path, 0o711)
+        os.chmod(path, 0o711)  # noqa: S103 - commands that run as another user reach their own directory through it
         before, tempfile.tempdir = tempfile.tempdir, path
         yield Path(path)
         tempfile.tempdir = before
