@@ -75,7 +75,7 @@ def test_a_script_of_one_mebibyte_passes() -> None:
 )
 def test_a_timeout_that_is_none(timeout: Any) -> None:
     """Zero, negative, not finite, a bool, a text and more than the wire carries are each refused by name."""
-    with pytest.raises(ConfigurationError, match="^timeout:") as caught:
+    with pytest.raises(ConfigurationError, match=r"^timeout:") as caught:
         make_spec("true", timeout=timeout)
     assert len(str(caught.value)) < 500
 
@@ -89,7 +89,7 @@ def test_a_timeout(timeout: float | None) -> None:
 @pytest.mark.parametrize("value", [-1, 1.5, "1", True, None, math.nan, -(10**5000)], ids=lambda v: type(v).__name__)
 def test_max_output_that_is_none(value: Any) -> None:
     """max_output is a whole number of bytes, 0 or more."""
-    with pytest.raises(ConfigurationError, match="^max_output:"):
+    with pytest.raises(ConfigurationError, match=r"^max_output:"):
         make_spec("true", max_output=value)
 
 

@@ -57,7 +57,7 @@ def stat_entry(path: str) -> FileCall[FileInfo]:
 
 
 def list_dir(path: str) -> FileCall[list[FileInfo]]:
-    return _call(FileOperation.LIST, lambda raw: _entries(raw, path), path)
+    return _call(FileOperation.LIST, lambda raw: _listing(raw, path), path)
 
 
 def make_dir(path: str, parents: bool) -> FileCall[None]:
@@ -93,7 +93,16 @@ def _entries(raw: bytes, directory: str) -> list[FileInfo]:
         size = _LENGTH.unpack_from(view)[0]
         found.append(_entry(bytes(view[_LENGTH.size : _LENGTH.size + size]), directory))
         view = view[_LENGTH.size + size :]
-    return sorted(found, key=lambda entry: entry.name)
+    return found
+
+
+def _listing(raw: bytes, directory: str) -> list[FileInfo]:
+    entries = _entries(raw, directory)
+    for entry in entries:
+        # Callers join names to directories of their own.
+        if entry.name in ("", ".", "..") or "/" in entry.name:
+            raise ProtocolError(f"{entry.name!r} is not the name of a directory entry")
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def _one_entry(raw: bytes, path: str) -> FileInfo:

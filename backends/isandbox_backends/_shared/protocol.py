@@ -21,6 +21,9 @@ _EXIT = struct.Struct("<IiIIIIIIQQQ")
 _START = struct.Struct("<IIIIII")
 _PAIR = struct.Struct("<II")
 _HELLO = struct.Struct("<IIII")
+# What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
+_ERRNO_MAX = 4095
+_PID_MAX = 1 << 22
 
 
 class FrameType(IntEnum):
@@ -144,14 +147,15 @@ def _decode(kind: int, payload: bytes) -> Reply:
         if kind == FrameType.EXIT:
             return _decode_exit(payload)
         if kind == FrameType.STARTED:
-            return Started(*_PAIR.unpack(payload))
+            id_, pid = _PAIR.unpack(payload)
+            return Started(id_, _pid(pid))
         if kind == FrameType.LAUNCHED:
-            return Launched(int.from_bytes(_exactly(payload, 4), "little"))
+            return Launched(_pid(int.from_bytes(_exactly(payload, 4), "little")))
         if kind == FrameType.HELLO:
             version, features, abi, layers = _HELLO.unpack(payload)
             return Hello(version, features, abi, Layer(layers & 15))
         if kind == FrameType.ERROR:
-            errno = int.from_bytes(payload[:4], "little")
+            errno = _errno(int.from_bytes(payload[:4], "little"))
             stage, _, rest = payload[4:].partition(b"\0")
             subject = rest.partition(b"\0")[0]
             return StartFailed(errno, stage.decode("utf-8", "replace"), subject.decode("utf-8", "replace"))
@@ -167,7 +171,7 @@ def _decode_exit(payload: bytes) -> Exit:
         wait_status=status,
         fault=_fault(fault),
         limits=limits,
-        start_errno=errno,
+        start_errno=_errno(errno),
         start_stage=StartStage(stage),
         lingering=bool(lingering),
         max_rss=rss_kb * 1024,
@@ -180,6 +184,18 @@ def _fault(number: int) -> Fault | None:
     if number and number not in FAULTS:
         raise ValueError(f"unknown fault {number}")
     return FAULTS.get(number)
+
+
+def _errno(number: int) -> int:
+    if number > _ERRNO_MAX:
+        raise ValueError(f"no errno: {number}")
+    return number
+
+
+def _pid(number: int) -> int:
+    if not 0 < number <= _PID_MAX:
+        raise ValueError(f"no pid: {number}")
+    return number
 
 
 def _exactly(payload: bytes, length: int) -> bytes:

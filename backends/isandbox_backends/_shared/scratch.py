@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import stat
 import tempfile
+from collections.abc import Iterator
 from itertools import count
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,9 +35,11 @@ def remove_tree(path: str) -> None:
         return
     except OSError:
         pass
-    top = os.open(path, _DIRECTORY)
+    top = _open_whatever_its_mode(path)
     try:
-        serial = count()
+        # Not to be guessed: a command could have put something in the place where a directory is moved to.
+        prefix = f".isandbox-removing-{secrets.token_hex(8)}-"
+        serial = (f"{prefix}{number}" for number in count())
         while names := os.listdir(top):
             for name in names:
                 _remove_entry(top, name, serial)
@@ -44,7 +48,18 @@ def remove_tree(path: str) -> None:
     os.rmdir(path)
 
 
-def _remove_entry(top: int, name: str, serial: count[int]) -> None:
+def _open_whatever_its_mode(path: str) -> int:
+    """Our own directory, mounted as a workspace: a command may have taken every permission away from it."""
+    try:
+        return os.open(path, _DIRECTORY)
+    except PermissionError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise
+        os.chmod(path, 0o700)
+        return os.open(path, _DIRECTORY)
+
+
+def _remove_entry(top: int, name: str, serial: Iterator[str]) -> None:
     if _is_directory(top, name):
         _empty_into(top, name, serial)
         os.rmdir(name, dir_fd=top)
@@ -52,7 +67,7 @@ def _remove_entry(top: int, name: str, serial: count[int]) -> None:
         os.unlink(name, dir_fd=top)
 
 
-def _empty_into(top: int, name: str, serial: count[int]) -> None:
+def _empty_into(top: int, name: str, serial: Iterator[str]) -> None:
     """Everything below ``name`` is removed, or moved up into ``top`` when it is a directory."""
     with contextlib.suppress(PermissionError):  # somebody else's: opening it will say so
         os.chmod(name, 0o700, dir_fd=top)  # a command may have taken the permissions away, also from itself
@@ -62,7 +77,7 @@ def _empty_into(top: int, name: str, serial: count[int]) -> None:
             if _is_directory(inner, entry):
                 with contextlib.suppress(PermissionError):
                     os.chmod(entry, 0o700, dir_fd=inner)  # moving a directory writes its ".."
-                os.rename(entry, f".isandbox-removing-{next(serial)}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+                os.rename(entry, next(serial), src_dir_fd=inner, dst_dir_fd=top)
             else:
                 os.unlink(entry, dir_fd=inner)
     finally:

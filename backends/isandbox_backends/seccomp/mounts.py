@@ -63,7 +63,7 @@ def mount_plan(view: HostView, workspace: Source, mounts: Sequence[Source], *, s
     plan = [*_programs(view), *_etc(view), *_devices(view, size), *_scratch(size), Proc("proc")]
     plan += [Bind("/dev/null", f"proc/{name}", RDONLY | NOSUID | NOEXEC) for name in view.masked]
     plan += [Directory("workspace"), _bind(workspace)]
-    return plan + _callers(mounts)
+    return plan + _callers(mounts, plan)
 
 
 def writable_paths(workspace: Source, mounts: Sequence[Source]) -> list[str]:
@@ -130,10 +130,11 @@ def _bind(source: Source) -> Bind:
     return Bind(source.path, source.target.lstrip("/"), attributes, idmap=mapped, recursive=not mapped)
 
 
-def _callers(mounts: Sequence[Source]) -> list[Mountable]:
+def _callers(mounts: Sequence[Source], inside: Sequence[Mountable]) -> list[Mountable]:
+    """``inside``: the plan so far, which says where directories can be made and where the host's begin."""
     plan: list[Mountable] = []
-    made = {"/", "/usr", "/etc", "/home", HOME, "/tmp", "/var", "/run", WORKSPACE}  # noqa: S108
-    covered = [PurePosixPath("/usr"), PurePosixPath(WORKSPACE)]
+    made = {f"/{record.target}": record for record in inside if isinstance(record, (Directory, File, Symlink))}
+    covered = [PurePosixPath("/", record.target) for record in inside if isinstance(record, Bind)]
     for source in sorted(mounts, key=lambda m: (m.target.count("/"), m.target)):
         target = PurePosixPath(source.target)
         if any(target.is_relative_to(reserved) for reserved in _RESERVED):
@@ -145,12 +146,19 @@ def _callers(mounts: Sequence[Source]) -> list[Mountable]:
     return plan
 
 
-def _mount_point(target: PurePosixPath, is_dir: bool, made: set[str]) -> list[Mountable]:
+def _mount_point(target: PurePosixPath, is_dir: bool, made: dict[str, Directory | File | Symlink]) -> list[Mountable]:
+    """What is missing of ``target`` and the directories above it; refused where something else is in the way."""
     plan: list[Mountable] = []
-    for parent in [*reversed(target.parents), *([target] if is_dir else [])]:
-        if str(parent) not in made:
-            made.add(str(parent))
-            plan.append(Directory(str(parent)[1:]))
-    if not is_dir:
-        plan.append(File(str(target)[1:]))
+    for place in [*reversed(target.parents[:-1]), target]:
+        record = made.get(str(place))
+        wants_file = place == target and not is_dir
+        if record is None:
+            record = (File if wants_file else Directory)(str(place)[1:])
+            made[str(place)] = record
+            plan.append(record)
+        elif isinstance(record, Symlink):
+            raise ConfigurationError(f"mounts: {target}: {place} is a link to {record.text} inside; name the place itself")
+        elif isinstance(record, File) != wants_file:
+            kinds = ("file", "directory") if isinstance(record, File) else ("directory", "file")
+            raise ConfigurationError(f"mounts: {target}: {place} is a {kinds[0]} inside, not a {kinds[1]}")
     return plan

@@ -22,7 +22,7 @@ SECRET = "hunter2-secret"
 )
 def test_names_that_no_program_reads_back(name: Any) -> None:
     """Empty, '=', NUL, newline and outer white space are refused, and the value is not in the message."""
-    with pytest.raises(ConfigurationError, match="^env:") as caught:
+    with pytest.raises(ConfigurationError, match=r"^env:") as caught:
         check_env({name: SECRET})
     assert SECRET not in str(caught.value)
 

@@ -21,7 +21,7 @@ from isandbox.policy import check_path, resolve_source
 )  # fmt: skip
 def test_targets_that_name_no_one_place(target: Any) -> None:
     """A target is absolute, below / and normal; POSIX's special '//' is none either."""
-    with pytest.raises(ConfigurationError, match="^mount target:"):
+    with pytest.raises(ConfigurationError, match=r"^mount target:"):
         Mount("/usr", target)
 
 
@@ -34,14 +34,14 @@ def test_targets(target: str) -> None:
 @pytest.mark.parametrize("source", ["", "a\0", "x" * 5000, b"/usr", 5, None])
 def test_sources_that_are_no_path(source: Any) -> None:
     """A source is a text path below the kernel's limit."""
-    with pytest.raises(ConfigurationError, match="^mount source:"):
+    with pytest.raises(ConfigurationError, match=r"^mount source:"):
         Mount(source, "/data")
 
 
 @pytest.mark.parametrize("mode", ["", "w", "RW", None, "overlay", True])
 def test_a_mode_is_one_of_two(mode: Any) -> None:
     """'ro' or 'rw'."""
-    with pytest.raises(ConfigurationError, match="^mount mode:"):
+    with pytest.raises(ConfigurationError, match=r"^mount mode:"):
         Mount("/usr", "/data", mode)
 
 
@@ -92,5 +92,5 @@ def test_resolving_a_source(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert resolve_source(str(tmp_path / "link"), "mount source") == str((tmp_path / "real").resolve())
     for path in (tmp_path / "missing", tmp_path / "loop", Path("/"), tmp_path / "real" / "x" / ".."):
-        with pytest.raises(ConfigurationError, match="^mount source:"):
+        with pytest.raises(ConfigurationError, match=r"^mount source:"):
             resolve_source(str(path), "mount source")

@@ -44,7 +44,7 @@ def test_sizes(text: int | str, size: int) -> None:
 )  # fmt: skip
 def test_what_is_no_size(value: Any) -> None:
     """Everything else is a ConfigurationError that names the option and stays short."""
-    with pytest.raises(ConfigurationError, match="^quotas.memory:") as caught:
+    with pytest.raises(ConfigurationError, match=r"^quotas\.memory:") as caught:
         parse_size(value, name="quotas.memory")
     assert len(str(caught.value)) < 6000
 
@@ -69,7 +69,7 @@ def test_a_number_of_bytes_is_exact(size: int) -> None:
 )
 def test_no_quota_takes_nonsense(name: str, value: Any) -> None:
     """Zero, negative, a bool, not finite, absurd: refused with the quota's name."""
-    with pytest.raises(ConfigurationError, match=f"^quotas.{name}:"):
+    with pytest.raises(ConfigurationError, match=rf"^quotas.{name}:"):
         Quotas(**{name: value})
 
 
