@@ -41,7 +41,7 @@ def traces(temporary: Path) -> Traces:
         temporary=frozenset(entry.name for entry in temporary.glob("isandbox-*")),
         descriptors=len(os.listdir("/proc/self/fd")),
         net_namespaces=frozenset(net_namespace(child.pid) for child in children),
-        threads=frozenset(thread.name for thread in threading.enumerate() if not thread.name.startswith("isandbox-drain")),
+        threads=frozenset(thread.name for thread in threading.enumerate() if thread.name not in ONCE_PER_PROCESS),
     )
 
 
@@ -50,7 +50,7 @@ def stray_processes(temporary: Path) -> Iterator[str]:
     for process in psutil.process_iter():
         try:
             cwd = process.cwd()
-        except psutil.Error:
+        except (psutil.Error, OSError):  # it ended while it was looked at; psutil does not translate every errno
             continue
         if cwd.startswith(str(temporary)) and process.pid != os.getpid():
             yield f"{process.pid} {process.name()} in {cwd}"
@@ -93,8 +93,9 @@ def _nothing_is_left(sandbox_tmp: Path) -> Iterator[None]:
             assert not now - was, f"left behind, {field.name}: {sorted(now - was)}"
 
 
-# The drain's own: a selector and the two ends of its wake-up pipe, once per process.
-ALLOWED_DESCRIPTORS = 3
+# The drain and the bridge's loop: a thread, a selector and the two ends of a wake-up pipe each, once per process.
+ONCE_PER_PROCESS = ("isandbox-drain", "isandbox-loop")
+ALLOWED_DESCRIPTORS = 3 * len(ONCE_PER_PROCESS)
 
 
 def open_files() -> list[str]:

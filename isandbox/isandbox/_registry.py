@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module, metadata
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError
@@ -29,24 +30,29 @@ def load_backend(name: str) -> Backend:
 
     Raises `ConfigurationError` for an unknown name, `BackendUnavailableError` when its module is not installed.
     """
+    if not isinstance(name, str):
+        raise ConfigurationError(f"sandbox type: one of the names {', '.join(backend_names())}, not {name!r}")
     canonical = _ALIASES.get(name, name)
-    target = _BUILT_IN.get(canonical) or _installed(canonical)
+    target, fix = _BUILT_IN.get(canonical), "pip install --force-reinstall isandbox"
+    if target is None and (entry := _installed(canonical)) is not None:
+        target = f"{entry.module}:{entry.attr}"
+        fix = f"pip install --upgrade {entry.dist.name}" if entry.dist else f"install what {entry.module} needs"
     if target is None:
         raise ConfigurationError(f"unknown sandbox type {name!r}; valid are: {', '.join(backend_names())}")
     module_name, _, attribute = target.partition(":")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
-        missing = error.name or module_name
-        if module_name == missing or module_name.startswith(f"{missing}."):
-            raise BackendUnavailableError(f"the {name} backend is not installed: {module_name} is missing") from error
-        package = missing.partition(".")[0]
-        raise BackendUnavailableError(f"the {name} backend needs {missing}: pip install {package}") from error
-    backend: Backend = getattr(module, attribute)()
+        if error.name is None or not (module_name == error.name or module_name.startswith(error.name + ".")):
+            raise BackendUnavailableError(f"the {name} backend needs the module {error.name}: {fix}") from error
+        raise BackendUnavailableError(f"the {name} backend is not installed: {module_name} is missing") from error
+    try:
+        make = attrgetter(attribute)(module)
+    except AttributeError as error:
+        raise BackendUnavailableError(f"the {name} backend is broken: {module_name} has no {attribute!r}") from error
+    backend: Backend = make()
     return backend
 
 
-def _installed(name: str) -> str | None:
-    for entry in metadata.entry_points(group=_ENTRY_POINTS, name=name):
-        return entry.value
-    return None
+def _installed(name: str) -> metadata.EntryPoint | None:
+    return next(iter(metadata.entry_points(group=_ENTRY_POINTS, name=name)), None)

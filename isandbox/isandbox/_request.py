@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from isandbox._registry import load_backend
 from isandbox._settings import default_type
+from isandbox._text import shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
 from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
@@ -52,10 +52,13 @@ def make_request(
             quotas=quotas or Quotas(),
             waive=frozenset((waive,) if isinstance(waive, str) else waive),
         )
-    elif workspace or mounts or env or quotas or network is not None or waive:
+    elif not isinstance(policy, Policy):
+        raise ConfigurationError(f"policy: a Policy record, not {policy.__class__.__name__}")
+    elif workspace is not None or mounts or env or quotas or network is not None or waive:
         raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
-    if isinstance(start_timeout, bool) or not math.isfinite(start_timeout) or not 0 < start_timeout <= 86_400:
-        raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {start_timeout!r}")
+    number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
+    if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
+        raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")
     options = _backend_options(backend, backend_options)
     reason = backend.unavailable()
     if reason is not None:

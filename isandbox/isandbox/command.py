@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from isandbox._text import encoded, shown
 from isandbox.errors import ConfigurationError
 from isandbox.policy import check_env, check_path
 
@@ -51,7 +51,7 @@ def check_command(command: Command) -> tuple[tuple[str, ...], str | None]:
         if not command.strip():
             raise ConfigurationError("command: an empty command does nothing; name a program")
         _no_nul(command, "command")
-        if len(command.encode("utf-8", "surrogateescape")) > SCRIPT_LIMIT:
+        if len(encoded(command, "command")) > SCRIPT_LIMIT:
             raise ConfigurationError(f"command: a script is at most {SCRIPT_LIMIT} bytes; write it to a file and run that")
         return (), command
     if isinstance(command, (bytes, bytearray)) or not isinstance(command, Sequence):
@@ -64,7 +64,7 @@ def check_command(command: Command) -> tuple[tuple[str, ...], str | None]:
         if not isinstance(element, str):
             raise ConfigurationError(f"command: element {index} is {type(element).__name__}, not a text")
         _no_nul(element, f"command: element {index}")
-        size = len(element.encode("utf-8", "surrogateescape")) + 1
+        size = len(encoded(element, f"command: element {index}")) + 1
         if size > ARG_ELEMENT_LIMIT:
             raise ConfigurationError(
                 f"command: element {index} has {size - 1} bytes; the kernel takes less than {ARG_ELEMENT_LIMIT}. "
@@ -82,21 +82,22 @@ def check_timeout(timeout: float | None) -> float | None:
     """Seconds above 0, or ``None``."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not math.isfinite(timeout):
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise ConfigurationError(f"timeout: seconds or None, not {timeout!r}")
-    if not 0 < timeout <= _TIMEOUT_LARGEST:
-        raise ConfigurationError(f"timeout: {timeout} is not above 0 and at most {_TIMEOUT_LARGEST:.0f} seconds")
+    if not 0 < timeout <= _TIMEOUT_LARGEST:  # false for NaN too
+        raise ConfigurationError(f"timeout: {shown(timeout)} is not above 0 and at most {_TIMEOUT_LARGEST:.0f} seconds")
     return float(timeout)
 
 
 def check_input(value: str | bytes | None) -> bytes | None:
+    """Bytes for a command or a file; a text as UTF-8."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
+        return encoded(value, "data")
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    raise ConfigurationError(f"input: bytes, a text or None, not {type(value).__name__}")
+    raise ConfigurationError(f"data: bytes, a text or None, not {type(value).__name__}")
 
 
 def make_spec(
@@ -119,7 +120,7 @@ def make_spec(
     if stderr not in ("separate", "merge"):
         raise ConfigurationError(f"stderr: 'separate' or 'merge', not {stderr!r}")
     if isinstance(max_output, bool) or not isinstance(max_output, int) or max_output < 0:
-        raise ConfigurationError(f"max_output: bytes, 0 or more, not {max_output!r}")
+        raise ConfigurationError(f"max_output: bytes, 0 or more, not {shown(max_output)}")
     return ProcessSpec(
         argv=argv,
         script=script,

@@ -127,7 +127,7 @@ class ExecFailedError(SandboxError):
         self.result = result
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (type(self), (self.args[0], self.result))
+        return (_rebuild, (type(self), self.args, self.__dict__))
 
 
 class ExecTimeoutError(ExecFailedError, TimeoutError):

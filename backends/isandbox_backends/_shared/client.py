@@ -80,8 +80,7 @@ class HelperClient:
             raise HelperStartError(0, "the helper's answer", str(error)) from error
         for reply in replies:
             if isinstance(reply, Launched):
-                self.pid = reply.pid
-                self._pidfd = open_process(reply.pid)
+                self._launched(reply.pid)
             elif isinstance(reply, StartFailed):
                 raise HelperStartError(reply.errno, reply.stage, reply.subject)
             elif isinstance(reply, Hello):
@@ -92,6 +91,14 @@ class HelperClient:
         if not data and self.hello is None:
             raise HelperStartError(0, "the helper ended", "without a word")
         return self.hello is not None
+
+    def _launched(self, pid: int) -> None:
+        if self.pid is not None:
+            raise HelperStartError(0, "the helper's answer", "launched twice")
+        self.pid = pid
+        # Where the host ignores SIGCHLD an early end leaves no zombie to open; why it ended is still to be read.
+        with contextlib.suppress(ProcessLookupError):
+            self._pidfd = open_process(pid)
 
     def wait_ready(self, deadline: float) -> None:
         """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
@@ -153,6 +160,7 @@ class HelperClient:
         try:
             yield
         except OSError as error:
+            self.destroy()  # half a frame may have been sent: what follows it would be read as its rest
             raise SandboxLostError("the sandbox is gone: its first process does not answer") from error
 
     @property

@@ -66,7 +66,7 @@ class Exchange:
     def resume(self, now: float) -> None:
         if self._paused_at is not None:
             if self._exit is not None:
-                self._exit_at += now - self._paused_at
+                self._exit_at += now - max(self._paused_at, self._exit_at)  # it may have ended in the pause
                 self._last_output += now - self._paused_at
             self._paused_at = None
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from isandbox._text import shown
 from isandbox.command import ProcessSpec
 from isandbox.errors import ConfigurationError
 from isandbox.policy import check_path
@@ -19,6 +20,7 @@ _ENTRY = struct.Struct("<IQqII")
 _LENGTH = struct.Struct("<I")
 # A file operation may wait for a slow disk, not for ever.
 _TIMEOUT = 600.0
+_LARGEST = (1 << 63) - 1  # off_t
 
 
 T = TypeVar("T")
@@ -36,16 +38,18 @@ class FileCall(Generic[T]):
 
 def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
     for name, value in (("offset", offset), ("limit", limit)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            raise ConfigurationError(f"read: {name} is a number of bytes, 0 or more, not {value!r}")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST):
+            raise ConfigurationError(f"read: {name} is a number of bytes from 0 to 2**63 - 1, not {shown(value)}")
     return _call(FileOperation.READ, bytes, path, str(offset), "" if limit is None else str(limit))
 
 
 def write(path: str, data: bytes, mode: int | None, append: bool) -> FileCall[None]:
-    if mode is not None and not 0 <= mode <= 0o777:
-        raise ConfigurationError(f"write: mode is permission bits from 0 to 0o777, not {mode:#o}")
+    if mode is not None and (isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= 0o777):
+        raise ConfigurationError(f"write: mode is permission bits from 0 to 0o777, not {shown(mode)}")
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ConfigurationError(f"write: data is bytes, not {type(data).__name__}; files.write takes texts")
     bits = "" if mode is None else f"{mode:o}"
-    return _call(FileOperation.WRITE, _nothing, path, bits, "append" if append else "", data=data)
+    return _call(FileOperation.WRITE, _nothing, path, bits, "append" if append else "", data=bytes(data))
 
 
 def stat_entry(path: str) -> FileCall[FileInfo]:
@@ -53,7 +57,7 @@ def stat_entry(path: str) -> FileCall[FileInfo]:
 
 
 def list_dir(path: str) -> FileCall[list[FileInfo]]:
-    return _call(FileOperation.LIST, lambda raw: _entries(raw, path), path)
+    return _call(FileOperation.LIST, lambda raw: _listing(raw, path), path)
 
 
 def make_dir(path: str, parents: bool) -> FileCall[None]:
@@ -89,7 +93,16 @@ def _entries(raw: bytes, directory: str) -> list[FileInfo]:
         size = _LENGTH.unpack_from(view)[0]
         found.append(_entry(bytes(view[_LENGTH.size : _LENGTH.size + size]), directory))
         view = view[_LENGTH.size + size :]
-    return sorted(found, key=lambda entry: entry.name)
+    return found
+
+
+def _listing(raw: bytes, directory: str) -> list[FileInfo]:
+    entries = _entries(raw, directory)
+    for entry in entries:
+        # Callers join names to directories of their own.
+        if entry.name in ("", ".", "..") or "/" in entry.name:
+            raise ProtocolError(f"{entry.name!r} is not the name of a directory entry")
+    return sorted(entries, key=lambda entry: entry.name)
 
 
 def _one_entry(raw: bytes, path: str) -> FileInfo:

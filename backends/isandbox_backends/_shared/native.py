@@ -24,6 +24,7 @@ from isandbox_backends._shared.blocking import BlockingProcess
 from isandbox_backends._shared.endpoints import start_command
 from isandbox_backends._shared.exchange import Exchange
 from isandbox_backends._shared.host_process import forget, log, remember
+from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
@@ -80,7 +81,11 @@ class Core:
         number = exchange.file_error(closed=self.client.closed)
         if number:
             raise OSError(number, os.strerror(number), call.path)
-        return call.parse(exchange.result().stdout_bytes)
+        try:
+            return call.parse(exchange.result().stdout_bytes)
+        except ProtocolError as error:
+            self.client.destroy()  # it is not believed any further
+            raise SandboxLostError(f"sandbox {self.info.id} is lost: its helper broke the protocol: {error}") from error
 
     def check_open(self) -> None:
         if self.client.closed:

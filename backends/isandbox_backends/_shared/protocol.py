@@ -22,7 +22,9 @@ _EXIT = struct.Struct("<IiIIIIIIQQQ")
 _START = struct.Struct("<IIIIII")
 _PAIR = struct.Struct("<II")
 _HELLO = struct.Struct("<IIII")
-_ERRNO_MAX = 4095  # MAX_ERRNO of linux/err.h
+# What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
+_ERRNO_MAX = 4095
+_PID_MAX = 1 << 22
 
 
 class FrameType(IntEnum):
@@ -146,9 +148,10 @@ def _decode(kind: int, payload: bytes) -> Reply:
         if kind == FrameType.EXIT:
             return _decode_exit(payload)
         if kind == FrameType.STARTED:
-            return Started(*_PAIR.unpack(payload))
+            id_, pid = _PAIR.unpack(payload)
+            return Started(id_, _pid(pid))
         if kind == FrameType.LAUNCHED:
-            return Launched(int.from_bytes(_exactly(payload, 4), "little"))
+            return Launched(_pid(int.from_bytes(_exactly(payload, 4), "little")))
         if kind == FrameType.HELLO:
             version, features, abi, layers = _HELLO.unpack(payload)
             return Hello(version, features, abi, Layer(layers & 15))
@@ -186,7 +189,13 @@ def _fault(number: int) -> Fault | None:
 
 def _errno(number: int) -> int:
     if number > _ERRNO_MAX:
-        raise ValueError(f"{number} is no errno")
+        raise ValueError(f"no errno: {number}")
+    return number
+
+
+def _pid(number: int) -> int:
+    if not 0 < number <= _PID_MAX:
+        raise ValueError(f"no pid: {number}")
     return number
 
 

@@ -34,7 +34,7 @@ def remove_tree(path: str) -> None:
         return
     except OSError:
         pass
-    top = os.open(path, _DIRECTORY)
+    top = _open_whatever_its_mode(path)
     try:
         while names := os.listdir(top):
             for name in names:
@@ -42,6 +42,17 @@ def remove_tree(path: str) -> None:
     finally:
         os.close(top)
     os.rmdir(path)
+
+
+def _open_whatever_its_mode(path: str) -> int:
+    """Our own directory, mounted as a workspace: a command may have taken every permission away from it."""
+    try:
+        return os.open(path, _DIRECTORY)
+    except PermissionError:
+        if not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise
+        os.chmod(path, 0o700)
+        return os.open(path, _DIRECTORY)
 
 
 def _remove_entry(top: int, name: str) -> None:

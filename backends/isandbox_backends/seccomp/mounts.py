@@ -7,7 +7,7 @@ directory of the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -66,7 +66,8 @@ def mount_plan(
     """
     inside = [Directory("workspace"), Rebind("tmp/workspace", "workspace") if workspace is None else _bind(workspace)]
     # Last, over the tmpfs itself: from here on /tmp is only its own directory of it.
-    return [*_same_for_all(view, scratch), *inside, Rebind("tmp/tmp", "tmp"), *_callers(mounts, _links(view))]
+    plan = [*_same_for_all(view, scratch), *inside, Rebind("tmp/tmp", "tmp")]
+    return plan + _callers(mounts, plan)
 
 
 def writable_paths(workspace: Source | None, mounts: Sequence[Source]) -> list[str]:
@@ -151,17 +152,17 @@ def _bind(source: Source) -> Bind:
     return Bind(source.path, source.target.lstrip("/"), attributes, idmap=idmap, recursive=not mapped)
 
 
-def _callers(mounts: Sequence[Source], links: Mapping[str, str]) -> list[Mountable]:
+def _callers(mounts: Sequence[Source], inside: Sequence[Mountable]) -> list[Mountable]:
+    """``inside``: the plan so far, which says where directories can be made and where the host's begin."""
     plan: list[Mountable] = []
-    made = {"/", "/usr", "/etc", "/home", HOME, "/tmp", "/var", "/run", WORKSPACE}  # noqa: S108
-    covered = [PurePosixPath("/usr"), PurePosixPath(WORKSPACE)]
+    entries = [record for record in inside if isinstance(record, (Directory, File, Symlink))]
+    # What was made below tmp is covered by its own directory of it.
+    made = {f"/{record.target}": record for record in entries if not record.target.startswith("tmp/")}
+    covered = [PurePosixPath("/", record.target) for record in inside if isinstance(record, Bind)]
     for source in sorted(mounts, key=lambda m: (m.target.count("/"), m.target)):
         target = PurePosixPath(source.target)
         if any(target.is_relative_to(reserved) for reserved in _RESERVED):
             raise ConfigurationError(f"mounts: nothing of the host may stand at {target}: the sandbox has its own")
-        for place, real in links.items():
-            if target.is_relative_to(place):
-                raise ConfigurationError(f"mounts: {target} leads through a link: {place} is {real} inside; use that")
         if not any(target.is_relative_to(place) for place in covered):
             plan += _mount_point(target, source.is_dir, made)
         plan.append(_bind(source))
@@ -169,17 +170,19 @@ def _callers(mounts: Sequence[Source], links: Mapping[str, str]) -> list[Mountab
     return plan
 
 
-def _links(view: HostView) -> dict[str, str]:
-    """Links of the sandbox's own root, and where they lead."""
-    return {"/var/tmp": "/tmp", **{f"/{name}": f"/{text.lstrip('/')}" for name, text in view.links}}  # noqa: S108
-
-
-def _mount_point(target: PurePosixPath, is_dir: bool, made: set[str]) -> list[Mountable]:
+def _mount_point(target: PurePosixPath, is_dir: bool, made: dict[str, Directory | File | Symlink]) -> list[Mountable]:
+    """What is missing of ``target`` and the directories above it; refused where something else is in the way."""
     plan: list[Mountable] = []
-    for parent in [*reversed(target.parents), *([target] if is_dir else [])]:
-        if str(parent) not in made:
-            made.add(str(parent))
-            plan.append(Directory(str(parent)[1:]))
-    if not is_dir:
-        plan.append(File(str(target)[1:]))
+    for place in [*reversed(target.parents[:-1]), target]:
+        record = made.get(str(place))
+        wants_file = place == target and not is_dir
+        if record is None:
+            record = (File if wants_file else Directory)(str(place)[1:])
+            made[str(place)] = record
+            plan.append(record)
+        elif isinstance(record, Symlink):
+            raise ConfigurationError(f"mounts: {target}: {place} is a link to {record.text} inside; name the place itself")
+        elif isinstance(record, File) != wants_file:
+            kinds = ("file", "directory") if isinstance(record, File) else ("directory", "file")
+            raise ConfigurationError(f"mounts: {target}: {place} is a {kinds[0]} inside, not a {kinds[1]}")
     return plan

@@ -57,6 +57,10 @@ class Capabilities:
         object.__setattr__(self, "quotas", MappingProxyType(dict(self.quotas)))
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy does not pickle, and this record travels inside `SandboxInfo`.
+        return (Capabilities, (self.isolation, dict(self.quotas), dict(self.policies), self.verbs, self.weaknesses))
+
     def quota(self, name: str) -> Enforcement:
         return self.quotas.get(name, unsupported("leave it out"))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from isandbox._text import encoded
 from isandbox.errors import ConfigurationError
 
 MountMode = Literal["ro", "rw"]
@@ -18,14 +19,14 @@ PATH_MAX = 4096
 
 def check_path(path: str | os.PathLike[str], what: str) -> str:
     """A path as text that the kernel will take: not empty, no NUL, below 4,096 bytes."""
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
-        raise ConfigurationError(f"{what}: a text path, not bytes")
+        raise ConfigurationError(f"{what}: a text path, not {type(text).__name__}")
     if not text:
         raise ConfigurationError(f"{what}: an empty path names nothing")
     if "\0" in text:
         raise ConfigurationError(f"{what}: a path cannot hold a NUL character")
-    length = len(os.fsencode(text))
+    length = len(encoded(text, what))
     if length >= PATH_MAX:
         raise ConfigurationError(f"{what}: a path of {length} bytes is over the kernel's limit of {PATH_MAX - 1}")
     return text
@@ -60,9 +61,11 @@ class Mount:
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", check_path(self.source, "mount source"))
         target = check_path(self.target, "mount target")
+        object.__setattr__(self, "target", target)
         if self.mode not in ("ro", "rw"):
             raise ConfigurationError(f"mount mode: 'ro' or 'rw', not {self.mode!r}")
-        if not target.startswith("/") or target == "/" or os.path.normpath(target) != target:
+        # POSIX lets normpath keep exactly two slashes at the front.
+        if not target.startswith("/") or target.startswith("//") or target == "/" or os.path.normpath(target) != target:
             raise ConfigurationError(f"mount target: an absolute path below /, without '..' and '//', not {target!r}")
 
 

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from isandbox._text import encoded
 from isandbox.errors import ConfigurationError
 from isandbox.policy.mounts import Mount, Workspace, check_path
 from isandbox.policy.quotas import Quotas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 # An environment of the kernel's own limit for argv and environment together would leave no room for a command.
 _ENV_LIMIT = 1 << 20
+# Linux: MAX_ARG_STRLEN. "NAME=value" and its NUL are one string to the kernel; a longer one cannot be passed at all.
+_ENV_ELEMENT_LIMIT = 131_072
 
 
 def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
     """An environment that every program reads back as it was given.
 
     Raises `ConfigurationError` for a name that is empty or holds ``=``, NUL, a newline or white space at its ends, a value
-    with NUL, and for more than 1 MiB in all. The value itself never stands in the message.
+    with NUL, a name and value of 128 KiB or more, and for more than 1 MiB in all. The value itself never stands in the message.
     """
+    if not isinstance(env, Mapping):
+        raise ConfigurationError(f"env: a mapping of names to values, not {type(env).__name__}")
     total = 0
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -31,7 +37,12 @@ def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
             raise ConfigurationError(f"env: {name!r} is not a name (empty, '=', NUL, newline or outer white space)")
         if "\0" in value:
             raise ConfigurationError(f"env: the value of {name} holds a NUL character")
-        total += len(name.encode("utf-8", "surrogateescape")) + len(value.encode("utf-8", "surrogateescape")) + 2
+        size = len(encoded(name, "env: a name")) + len(encoded(value, f"env: the value of {name}")) + 2
+        if size > _ENV_ELEMENT_LIMIT:
+            raise ConfigurationError(
+                f"env: {name} has {size} bytes with its value; the kernel takes at most {_ENV_ELEMENT_LIMIT}. Write it to a file"
+            )
+        total += size
     if total > _ENV_LIMIT:
         raise ConfigurationError(f"env: {total} bytes in all are over the limit of {_ENV_LIMIT}")
     return MappingProxyType(dict(env))
@@ -61,6 +72,9 @@ class Policy:
         if self.network is not None:
             object.__setattr__(self, "network", tuple(self.network))
         object.__setattr__(self, "waive", frozenset(self.waive))
+        for name, value, kind in (("workspace", self.workspace, Workspace), ("quotas", self.quotas, Quotas)):
+            if not isinstance(value, kind) and (value is not None or kind is Quotas):
+                raise ConfigurationError(f"{name}: a {kind.__name__} record, not {type(value).__name__}")
         seen: set[str] = set()
         for mount in self.mounts:
             if not isinstance(mount, Mount):

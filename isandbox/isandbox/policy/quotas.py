@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, fields
 
+from isandbox._text import shown
 from isandbox.errors import ConfigurationError
 
 # Binary units only: "512MB" is refused, so that nobody has to guess which megabyte was meant.
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)\Z")
+# At most 19 digits: what is longer is past 2**63 whatever its unit.
+_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,19})?)\s*([A-Za-z]*)\Z")
 _LARGEST = (1 << 63) - 1  # the kernel's counters are signed 64-bit
 _MOST_PIDS = 4_194_304  # PID_MAX_LIMIT of a 64-bit Linux kernel
 _MOST_FILES = 1_048_576  # fs.nr_open's default: no process may have more
@@ -26,7 +27,7 @@ def parse_size(value: int | str, *, name: str = "size") -> int:
     Raises `ConfigurationError` for zero, negative, fractional bytes, unknown units and sizes past 2**63 - 1.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ConfigurationError(f"{name}: a number of bytes or a text such as '512MiB', not {value!r}")
+        raise ConfigurationError(f"{name}: a number of bytes or a text such as '512MiB', not {shown(value)}")
     if isinstance(value, str):
         match = _SIZE.match(value.strip())
         if match is None or match[2] not in _UNITS:
@@ -36,7 +37,7 @@ def parse_size(value: int | str, *, name: str = "size") -> int:
             raise ConfigurationError(f"{name}: {value!r} is not a whole number of bytes")
         value = int(size)
     if not 0 < value <= _LARGEST:
-        raise ConfigurationError(f"{name}: {value} is not between 1 and 2**63 - 1 bytes")
+        raise ConfigurationError(f"{name}: {shown(value)} is not between 1 and 2**63 - 1 bytes")
     return value
 
 
@@ -91,14 +92,14 @@ class Quotas:
 def _check_number(name: str, value: object, most: float) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigurationError(f"quotas.{name}: a number, not {value!r}")
-    if not 0 < value <= most:
-        raise ConfigurationError(f"quotas.{name}: {value} is not above 0 and at most {most:g}")
+    if not 0 < value <= most:  # false for NaN too
+        raise ConfigurationError(f"quotas.{name}: {shown(value)} is not above 0 and at most {most:g}")
 
 
 def _check_whole(name: str, value: object, most: int) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ConfigurationError(f"quotas.{name}: a whole number from 1 to {most}, not {value!r}")
+        raise ConfigurationError(f"quotas.{name}: a whole number from 1 to {most}, not {shown(value)}")

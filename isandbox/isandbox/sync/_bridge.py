@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelledError
 from typing import TYPE_CHECKING, TypeVar
 
-from isandbox.errors import SandboxClosedError
+from isandbox.errors import ConfigurationError, SandboxClosedError
+from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
 from isandbox.sync.sandbox import ISandbox
 
@@ -38,6 +39,12 @@ class _LoopThread:
         if os.getpid() != self.owner:
             coroutine.close()
             raise SandboxClosedError("a sandbox does not survive os.fork()")
+        try:
+            # Also this thread's own loop, where an `on_event` runs: it would wait for itself.
+            refuse_in_loop()
+        except ConfigurationError:
+            coroutine.close()
+            raise
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from isandbox.command import check_input
+from isandbox.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from isandbox.records import FileInfo
     from isandbox.sync.sandbox import ISandbox
@@ -26,7 +29,9 @@ class Files:
 
     def write(self, path: str, data: str | bytes, *, mode: int | None = None, append: bool = False) -> None:
         """Create or overwrite; a text is written as UTF-8."""
-        raw = data.encode("utf-8") if isinstance(data, str) else bytes(data)
+        raw = check_input(data)
+        if raw is None:
+            raise ConfigurationError("write: data is a text or bytes, not None")
         self._sandbox.write(path, raw, mode=mode, append=append)
 
     def list(self, path: str = ".") -> list[FileInfo]:

@@ -1,0 +1,148 @@
+"""The wire: what a helper may say, in any pieces, and what the host says to it."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isandbox_backends._shared.protocol import (
+    REPLY_MAX,
+    Decoder,
+    Exit,
+    Hello,
+    Launched,
+    Layer,
+    ProtocolError,
+    Started,
+    StartFailed,
+    StartFlag,
+    StartStage,
+    encode_kill,
+    encode_signal,
+    encode_start,
+)
+
+
+def frame(kind: int, payload: bytes, descriptors: int = 0) -> bytes:
+    return struct.pack("<IHH", len(payload), kind, descriptors) + payload
+
+
+def exit_frame(*, fault: int = 0, stage: int = 0, errno: int = 0) -> bytes:
+    return frame(5, struct.pack("<IiIIIIIIQQQ", 7, 9, fault, 1, errno, stage, 1, 2048, 1_500_000, 500_000, 3_000_000))
+
+
+REPLIES: list[tuple[bytes, Any]] = [
+    (frame(1, struct.pack("<IIII", 1, 1, 6, 0xFF)), Hello(1, 1, 6, Layer(15))),
+    (frame(2, struct.pack("<I", 13) + b"mount proc\0/proc\0"), StartFailed(13, "mount proc", "/proc")),
+    (frame(2, struct.pack("<I", 1) + b"no end"), StartFailed(1, "no end", "")),
+    (frame(2, struct.pack("<I", 1) + b"\xff\0\xfe\0"), StartFailed(1, "\ufffd", "\ufffd")),
+    (frame(3, struct.pack("<I", 4242)), Launched(4242)),
+    (frame(4, struct.pack("<II", 3, 17)), Started(3, 17)),
+    (exit_frame(), Exit(7, 9, None, 1, 0, StartStage.NONE, lingering=True, max_rss=2 << 20, cpu_time=2.0, duration=3.0)),
+    *(
+        (exit_frame(fault=number), Exit(7, 9, name, 1, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0))  # type: ignore[arg-type]
+        for number, name in enumerate(("timeout", "oom", "cpu", "output", "cancelled", "killed"), 1)
+    ),
+    (exit_frame(stage=3, errno=2), Exit(7, 9, None, 1, 2, StartStage.CWD, True, 2 << 20, 2.0, 3.0)),
+]
+
+
+@pytest.mark.parametrize(("raw", "reply"), REPLIES, ids=lambda value: type(value).__name__)
+def test_every_reply(raw: bytes, reply: Any) -> None:
+    """Each frame means what protocol.h says."""
+    assert list(Decoder().feed(raw)) == [reply]
+
+
+@given(st.lists(st.sampled_from(REPLIES), max_size=8), st.lists(st.integers(1, 80), min_size=1))
+def test_pieces_do_not_matter(replies: list[tuple[bytes, Any]], sizes: list[int]) -> None:
+    """Frames may arrive in any pieces and many at once."""
+    raw, decoder, found, at, turn = b"".join(raw for raw, _ in replies), Decoder(), [], 0, 0
+    while at < len(raw):
+        size = sizes[turn % len(sizes)]
+        found += decoder.feed(raw[at : at + size])
+        at, turn = at + size, turn + 1
+    assert found == [reply for _, reply in replies]
+
+
+@given(st.lists(st.binary(max_size=200), max_size=20))
+def test_arbitrary_bytes_are_records_or_a_protocol_error(pieces: list[bytes]) -> None:
+    """A hostile helper can say anything; nothing but ProtocolError comes of it, and little is kept."""
+    decoder = Decoder()
+    try:
+        for piece in pieces:
+            for reply in decoder.feed(piece):
+                assert isinstance(reply, (Hello, StartFailed, Launched, Started, Exit))
+    except ProtocolError:
+        return
+    assert len(decoder._buffer) <= REPLY_MAX + 8
+
+
+@given(st.integers(0, 20), st.binary(max_size=120))
+def test_well_framed_nonsense(kind: int, payload: bytes) -> None:
+    """A frame of the right length with any payload parses or is a ProtocolError."""
+    try:
+        replies = list(Decoder().feed(frame(kind, payload)))
+    except ProtocolError:
+        return
+    assert len(replies) == 1
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(struct.pack("<IHH", REPLY_MAX + 1, 5, 0), id="a length past the limit, before its payload"),
+        pytest.param(struct.pack("<IHH", 0xFFFFFFFF, 5, 0), id="four gigabytes"),
+        pytest.param(frame(3, struct.pack("<I", 5), descriptors=1), id="descriptors from the helper"),
+        pytest.param(frame(99, b""), id="an unknown type"),
+        pytest.param(frame(16, b""), id="a host's frame"),
+        pytest.param(frame(5, b"short"), id="a short report"),
+        pytest.param(frame(5, exit_frame()[8:] + b"x"), id="a long report"),
+        pytest.param(exit_frame(fault=7), id="an unknown fault"),
+        pytest.param(exit_frame(stage=6), id="an unknown stage"),
+        pytest.param(exit_frame(errno=0xFFFFFFFF), id="an errno that is none"),
+        pytest.param(frame(2, struct.pack("<I", 1 << 31) + b"x\0y\0"), id="an errno that Python cannot name"),
+        pytest.param(frame(3, struct.pack("<I", 0)), id="pid 0, which is everybody"),
+        pytest.param(frame(3, struct.pack("<I", 0xFFFFFFFF)), id="pid -1"),
+        pytest.param(frame(4, struct.pack("<II", 1, 1 << 31)), id="a pid past 31 bits"),
+        pytest.param(frame(1, b"\1\0\0\0"), id="a short hello"),
+    ],
+)
+def test_what_is_no_reply(raw: bytes) -> None:
+    """Lengths, numbers and types are checked before they are believed."""
+    with pytest.raises(ProtocolError):
+        list(Decoder().feed(raw))
+
+
+@pytest.mark.parametrize(
+    ("timeout", "milliseconds"), [(None, 0), (0.0001, 1), (0.001, 1), (0.0011, 2), (1, 1000), (4_200_000, 4_200_000_000)]
+)
+def test_a_timeout_is_rounded_up(timeout: float | None, milliseconds: int) -> None:
+    """Never to 0, which would be none at all, and it fits 32 bits."""
+    raw = encode_start(1, ["a"], {}, "/", flags=StartFlag(0), timeout=timeout, descriptors=3)
+    assert struct.unpack_from("<IIIIII", raw, 8)[2] == milliseconds
+
+
+def test_start_bytes() -> None:
+    """The golden frame: header, request, cwd, argv, environment."""
+    raw = encode_start(
+        5,
+        ["sh", "-c", "\udcff"],
+        {"A": "1"},
+        "/w",
+        flags=StartFlag.STDIN | StartFlag.MERGE,
+        timeout=2.0,
+        descriptors=3,
+        operation=6,
+    )
+    body = b"/w\0sh\0-c\0\xff\0A=1\0"
+    assert raw == struct.pack("<IHH6I", 24 + len(body), 16, 3, 5, 3, 2000, 6, 3, 1) + body
+
+
+def test_kill_and_signal_bytes() -> None:
+    """Eight bytes of payload each."""
+    assert encode_kill(9, "cancelled") == struct.pack("<IHHII", 8, 17, 0, 9, 5)
+    assert encode_signal(9, 15) == struct.pack("<IHHII", 8, 18, 0, 9, 15)
