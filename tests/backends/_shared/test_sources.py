@@ -38,7 +38,7 @@ def test_a_link_is_refused_with_the_real_path(tmp_path: Path, inside: str) -> No
 @pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/sys/kernel", "/sys", "/sys/kernel", "/dev", "/dev/null"])
 def test_kernel_state_is_refused(path: str) -> None:
     """The sandbox has its own /proc and /dev, and no /sys."""
-    with pytest.raises(ConfigurationError, match="kernel's own state|symbolic link"):
+    with pytest.raises(ConfigurationError, match=r"kernel's own state|symbolic link"):
         real_source(path, "mount source")
 
 
