@@ -3,6 +3,9 @@
 struct plan plan;
 
 #define PLAN_HEADER 16
+/* CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET */
+#define NAMESPACES_KNOWN 0x7e020000ull
+#define NAMESPACES_NEEDED 0x30020000ull /* NEWNS, NEWUSER, NEWPID */
 
 int
 plan_next (size_t *at, struct record *r)
@@ -143,4 +146,8 @@ plan_load (int fd)
     bad ("no mode");
   if ((plan.mode->flags & MODE_NAMESPACES) && (!plan.uid_map || !plan.seccomp || !plan.landlock))
     bad ("a layer is missing");
+  /* Without a user and a mount namespace of its own, root would build the new root in the host's. */
+  if ((plan.mode->flags & MODE_NAMESPACES)
+      && ((plan.mode->clone_flags & ~NAMESPACES_KNOWN) || (plan.mode->clone_flags & NAMESPACES_NEEDED) != NAMESPACES_NEEDED))
+    bad ("namespaces");
 }

@@ -108,6 +108,9 @@ take_frames (void)
   inbox_len = rest;
   if (old != inbox && old != small)
     unmap_pages (old, old_cap);
+  /* A frame's descriptors come with its bytes: with none waiting, they would be taken for the next frame's. */
+  if (inbox_len == 0 && nfds > 0)
+    fail ("protocol", "descriptors without a frame", -EPROTO);
 }
 
 static void

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module, metadata
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ _BUILT_IN = {
     "seccomp": "isandbox_backends.seccomp:SeccompBackend",
 }
 _ALIASES = {"node": "local"}
+# Their modules import fcntl, resource and the like: on Windows they cannot even say themselves why they do not run.
+_POSIX_ONLY = ("local", "seccomp")
 _ENTRY_POINTS = "isandbox.backends"
 
 
@@ -39,6 +42,8 @@ def load_backend(name: str) -> Backend:
         fix = f"pip install --upgrade {entry.dist.name}" if entry.dist else f"install what {entry.module} needs"
     if target is None:
         raise ConfigurationError(f"unknown sandbox type {name!r}; valid are: {', '.join(backend_names())}")
+    if sys.platform == "win32" and canonical in _POSIX_ONLY:
+        raise BackendUnavailableError(f"the {name} backend cannot run here: it needs Linux; this is {sys.platform}")
     module_name, _, attribute = target.partition(":")
     try:
         module = import_module(module_name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -60,7 +59,7 @@ class Plain(Toy):
 
 
 @pytest.fixture
-def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
+def toys(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Backends as another distribution would bring them."""
     module = types.ModuleType("toy_backends")
     module.Toy, module.Plain, module.LocalBackend = Toy, Plain, Toy  # type: ignore[attr-defined]

@@ -10,23 +10,9 @@ from isandbox_backends.seccomp.landlock import ALL, DEVICES, READ, WRITE, landlo
 def test_bits_are_the_kernels() -> None:
     """The bits of linux/landlock.h, in its order, without a gap."""
     names = [
-        "EXECUTE",
-        "WRITE_FILE",
-        "READ_FILE",
-        "READ_DIR",
-        "REMOVE_DIR",
-        "REMOVE_FILE",
-        "MAKE_CHAR",
-        "MAKE_DIR",
-        "MAKE_REG",
-        "MAKE_SOCK",
-        "MAKE_FIFO",
-        "MAKE_BLOCK",
-        "MAKE_SYM",
-        "REFER",
-        "TRUNCATE",
-        "IOCTL_DEV",
-    ]
+        "EXECUTE", "WRITE_FILE", "READ_FILE", "READ_DIR", "REMOVE_DIR", "REMOVE_FILE", "MAKE_CHAR", "MAKE_DIR", "MAKE_REG",
+        "MAKE_SOCK", "MAKE_FIFO", "MAKE_BLOCK", "MAKE_SYM", "REFER", "TRUNCATE", "IOCTL_DEV",
+    ]  # fmt: skip
     assert [getattr(landlock, name) for name in names] == [1 << bit for bit in range(16)]
     assert sum(getattr(landlock, name) for name in names) == ALL
 

@@ -1,0 +1,148 @@
+"""The direction rules, and who touches the outside world: closed lists, so that a new entry is a decision."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SHELVES = {"isandbox": ROOT / "isandbox", "isandbox_backends": ROOT / "backends", "isandbox_keyvault": ROOT / "keyvault"}
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for package, shelf in SHELVES.items():
+        for path in sorted((shelf / package).rglob("*.py")):
+            name = ".".join(path.relative_to(shelf).with_suffix("").parts)
+            if not name.startswith("isandbox.testing.contract"):  # tests that ship
+                yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+MODULES = list(modules())
+
+# What may be touched where. A prefix that ends with a dot is a package.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "os.environ": ("isandbox._settings", "isandbox.cli."),
+    "subprocess": (),
+    "ctypes": (),
+    "random": ("isandbox_backends.seccomp.backend",),
+    "secrets": ("isandbox_backends._shared.scratch", "isandbox_backends._shared.start"),
+    "time": (
+        "isandbox.cli.",
+        "isandbox.testing.",
+        "isandbox_backends._shared.aio",
+        "isandbox_backends._shared.blocking",
+        "isandbox_backends._shared.client",
+        "isandbox_backends._shared.native",
+        "isandbox_backends._shared.start",
+    ),
+    "datetime": ("isandbox.testing.", "isandbox_backends._shared.start"),
+    "threading": (
+        "isandbox.sync._bridge",
+        "isandbox_backends._shared.blocking",
+        "isandbox_backends._shared.client",
+        "isandbox_backends._shared.drain",
+        "isandbox_backends._shared.native",
+    ),
+    "socket": ("isandbox_backends._shared.client",),
+    "signal": ("isandbox.records", "isandbox.cli.", "isandbox_backends._shared.client"),
+    "psutil": ("isandbox_backends._shared.usage",),
+    "tempfile": ("isandbox_backends._shared.scratch",),
+}
+
+
+def touched(tree: ast.Module) -> set[str]:
+    """Top-level modules that are imported, but for type checkers only; and os.environ in any spelling."""
+    found: set[str] = set()
+    checked_only = {
+        inner for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }  # fmt: skip
+    for node in ast.walk(tree):
+        if node in checked_only:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+            if node.module == "os" and {alias.name for alias in node.names} & {"environ", "environb", "getenv", "putenv"}:
+                found.add("os.environ")
+        elif isinstance(node, ast.Attribute) and node.attr in {"environ", "environb", "getenv", "putenv", "unsetenv"}:
+            found.add("os.environ")
+    return found
+
+
+def permitted(module: str, allowed: tuple[str, ...]) -> bool:
+    return any(module == name or (name.endswith(".") and f"{module}.".startswith(name)) for name in allowed)
+
+
+@pytest.mark.parametrize("thing", ALLOWED)
+def test_the_outside_world_is_touched_in_named_modules(thing: str) -> None:
+    """Environment, processes, clocks, chance, threads, sockets: each in the modules of the list and nowhere else."""
+    users = [name for name, tree in MODULES if thing in touched(tree)]
+    assert [name for name in users if not permitted(name, ALLOWED[thing])] == []
+
+
+@pytest.mark.parametrize("thing", ALLOWED)
+def test_the_lists_are_not_longer_than_the_truth(thing: str) -> None:
+    """A module that stopped using something leaves the list; packages that are still to come may stay."""
+    users = {name for name, tree in MODULES if thing in touched(tree)}
+    assert [name for name in ALLOWED[thing] if not name.endswith(".") and name not in users] == []
+
+
+@pytest.mark.parametrize(
+    "call", ["eval", "exec", "compile", "__import__", "pickle.loads", "pickle.load", "os.system", "os.popen"]
+)
+def test_nothing_is_evaluated(call: str) -> None:
+    """What a sandbox said is never code to us."""
+    found = [
+        (name, node.lineno) for name, tree in MODULES for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == call
+    ]  # fmt: skip
+    assert found == []
+
+
+def test_no_asserts_hold_a_promise() -> None:
+    """With -O they are gone: outside `testing` each one is excused by name."""
+    lines = [
+        (name, node.lineno) for name, tree in MODULES if not name.startswith("isandbox.testing")
+        for node in ast.walk(tree) if isinstance(node, ast.Assert)
+    ]  # fmt: skip
+    assert len(lines) <= 1, lines
+
+
+def test_import_rules() -> None:
+    """The contracts of pyproject.toml hold."""
+    code = "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_tests_are_no_packages() -> None:
+    """An __init__.py below tests would shadow the package that it mirrors."""
+    assert [str(path) for path in (ROOT / "tests").rglob("__init__.py")] == []
+
+
+def test_tests_say_what_they_hold() -> None:
+    """Each test has a docstring: the promise it keeps."""
+    silent = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            is_test = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_")
+            if is_test and not ast.get_docstring(node):
+                silent.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert silent == []
+
+
+def test_nobody_parses_with_open_by_path() -> None:
+    """Files of the host are opened by path in few modules, none of which opens what a sandbox can write."""
+    users = {
+        name for name, tree in MODULES for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "io.open"}
+    }  # fmt: skip
+    assert users <= {"isandbox_backends.seccomp.backend"}
