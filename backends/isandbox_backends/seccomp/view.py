@@ -14,8 +14,9 @@ _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC_BINDS = ("ld.so.cache", "alternatives", "ssl/certs")
 _ETC_COPIES = ("ssl/openssl.cnf", "services", "protocols", "localtime")
 _COPY_LIMIT = 256 << 10
-# World-readable in a fresh /proc and about the host, not the sandbox; which of them there are is up to the kernel.
-_MASKED = ("kallsyms", "keys", "key-users", "interrupts", "modules")
+# World-readable in a fresh /proc and about the host, not the sandbox; which of them there are is up to the kernel. The boot
+# line is one: people put addresses and tokens into it.
+_MASKED = ("kallsyms", "keys", "key-users", "interrupts", "modules", "cmdline", "sched_debug", "latency_stats")
 
 
 @dataclass(frozen=True, slots=True)

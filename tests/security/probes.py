@@ -1,0 +1,104 @@
+"""Attacks as small Python programs that run inside a sandbox and answer in JSON; the tests' shared tools.
+
+Loaded by conftest.py: test directories are no packages. Nothing here is ever run outside a sandbox.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from isandbox_backends._shared.helper import machine
+from isandbox_backends.seccomp import filter as seccomp_filter
+from isandbox_backends.seccomp.syscalls import ARCHES
+
+# Words for "the kernel would not": an operation that fails in any other way was not refused (R8).
+REFUSED = {"EPERM", "EACCES", "EROFS", "ENOENT", "ENOSYS", "ENOTDIR", "ESRCH"}
+
+PRELUDE = r"""
+import ctypes, errno, json, os, signal, socket, stat, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+out = {}
+
+def word(number):
+    return errno.errorcode.get(number, str(number))
+
+def call(number, *args):
+    "The system call's outcome: 'ok' or the name of its errno."
+    ctypes.set_errno(0)
+    wide = [a if isinstance(a, (bytes, ctypes.Array)) or a is None else ctypes.c_long(a) for a in args]
+    result = libc.syscall(ctypes.c_long(number), *wide)
+    return "ok" if result >= 0 else word(ctypes.get_errno())
+
+def attempt(function, *args, **options):
+    try:
+        function(*args, **options)
+    except OSError as error:
+        return word(error.errno)
+    return "ok"
+
+def opened(path, flags=os.O_RDONLY):
+    "Open and close, never read or write."
+    try:
+        os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return word(error.errno)
+    return "ok"
+
+def content(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(65536).decode("latin-1")
+    except OSError as error:
+        return word(error.errno)
+
+def in_child(function):
+    "What a forked child says, so that an attack that works does not reach the probe itself."
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, str(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    answer = b""
+    while piece := os.read(read, 4096):
+        answer += piece
+    os.close(read)
+    status = os.waitpid(child, 0)[1]
+    return answer.decode() if not os.WIFSIGNALED(status) else "signal %d" % os.WTERMSIG(status)
+"""
+
+
+def numbers() -> dict[str, int]:
+    """System call numbers of this machine's architecture that the filter names."""
+    return dict(ARCHES[machine()].numbers)
+
+
+def run(sandbox: Any, body: str, *, timeout: float = 30, **values: Any) -> Any:
+    """What ``body`` puts into ``out``. ``values`` are variables of the program; ``NR`` holds the system call numbers."""
+    given = "".join(f"{name} = json.loads({json.dumps(value)!r})\n" for name, value in {**values, "NR": numbers()}.items())
+    program = PRELUDE + given + body + "\nsys.stdout.write(json.dumps(out))\n"
+    result = sandbox.exec(["python3", "-I", "-c", program], timeout=timeout)
+    assert (result.exit_code, result.fault) == (0, None), f"the probe itself failed: {result}"
+    return json.loads(result.stdout)
+
+
+def allow_everything(*_: object, **__: object) -> bytes:
+    """Mutant: a filter that is none."""
+    return struct.pack("<HBBI", 0x06, 0, 0, seccomp_filter.RET_ALLOW)
+
+
+MARK = 1000
+
+
+def marked(*_: object, **__: object) -> bytes:
+    """Mutant: every errno of the filter is `MARK` higher, so that its answers cannot be the kernel's own."""
+    code = []
+    for op, jt, jf, k in seccomp_filter.default_program(ARCHES[machine()]):
+        own = op == seccomp_filter.RET and k & 0xFFFF0000 == seccomp_filter.RET_ERRNO
+        code.append(struct.pack("<HBBI", op, jt, jf, k + MARK if own else k))
+    return b"".join(code)
