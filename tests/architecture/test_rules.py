@@ -26,9 +26,9 @@ MODULES = list(modules())
 
 # What may be touched where. A prefix that ends with a dot is a package.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "os.environ": ("isandbox._settings", "isandbox.cli."),
+    "os.environ": ("isandbox._settings", "isandbox.cli.", "isandbox_backends.local.python_helper"),
     "subprocess": (),
-    "ctypes": (),
+    "ctypes": ("isandbox_backends.local.py_helper.system",),
     "random": ("isandbox_backends.seccomp.backend",),
     "secrets": ("isandbox_backends._shared.scratch", "isandbox_backends._shared.start"),
     "time": (
@@ -39,19 +39,26 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.native",
         "isandbox_backends._shared.start",
+        "isandbox_backends.local.py_helper.",
     ),
     "datetime": ("isandbox.testing.", "isandbox_backends._shared.start"),
     "threading": (
+        "isandbox.cli.",
         "isandbox.sync._bridge",
         "isandbox_backends._shared.blocking",
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
         "isandbox_backends._shared.native",
+        "isandbox_backends.local.py_helper.",
     ),
-    "socket": ("isandbox_backends._shared.client",),
-    "signal": ("isandbox.records", "isandbox.cli.", "isandbox_backends._shared.client"),
-    "psutil": ("isandbox_backends._shared.usage",),
-    "tempfile": ("isandbox_backends._shared.scratch",),
+    "socket": ("isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
+    "signal": ("isandbox.records", "isandbox.cli.", "isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
+    "psutil": (
+        "isandbox_backends._shared.usage",
+        "isandbox_backends.local.python_helper",
+        "isandbox_backends.local.py_helper.",
+    ),
+    "tempfile": ("isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
 }
 
 

@@ -130,10 +130,23 @@ def test_memory_ends_at_its_quota(make: Any, tail: str) -> None:
 
 
 def test_tmpfs_counts_as_memory(make: Any) -> None:
-    """Scratch space cannot hold more than quotas.memory."""
-    box = make(quotas=Quotas(memory="32MiB"))
-    result = box.exec("for d in /tmp /dev/shm ~; do head -c 20M /dev/zero > $d/a; done; sleep 5; echo done")
-    assert result.fault == "oom"
+    """Scratch space counts as memory and takes half of the quota at most: full, it leaves room for who empties it."""
+    box = make(quotas=Quotas(memory="64MiB"))
+    filled = box.exec("for d in /tmp /dev/shm ~ .; do head -c 20M /dev/zero > $d/a; done; sleep 0.3; df -k /tmp | tail -1")
+    assert filled.fault is None
+    assert filled.stdout.split()[2:4] == ["32768", "0"]
+    hungry = box.exec(["python3", "-c", "import time; x = bytearray(40 << 20); time.sleep(5)"], timeout=30)
+    assert hungry.fault == "oom"
+    assert box.exec("rm /tmp/a && echo emptied").stdout == "emptied\n"
+
+
+def test_disk_is_one_quota(make: Any) -> None:
+    """quotas.disk holds for the workspace, the home directory and the temporary ones together, by the kernel."""
+    box = make(quotas=Quotas(disk="8MiB"))
+    result = box.exec("for d in /tmp /dev/shm ~ .; do head -c 5M /dev/zero > $d/a; done; cat /tmp/a /dev/shm/a ~/a a | wc -c")
+    assert 7 << 20 < int(result.stdout) <= 8 << 20
+    assert "No space left" in result.stderr
+    assert make().exec("head -c 9M /dev/zero > a && wc -c < a").stdout.strip() == str(9 << 20)
 
 
 BURN = "end=time.process_time()+{seconds}\nwhile time.process_time()<end: pass\n"

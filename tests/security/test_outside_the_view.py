@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,13 +63,13 @@ def test_secrets_of_the_host(make: Any, probes: Any) -> None:
     assert probes.run(mutant, probe, PATHS=["/etc/shadow"])["/etc/shadow"] in ("ok", "EACCES")
 
 
-def test_workspaces_of_other_sandboxes(make: Any, probes: Any) -> None:
+def test_workspaces_of_other_sandboxes(make: Any, probes: Any, sandbox_tmp: Path) -> None:
     """A sandbox sees nothing of another one: not its workspace by its path, not its scratch space, not its processes."""
-    victim, attacker = make(), make()
+    path = tempfile.mkdtemp(dir=sandbox_tmp)
+    victim, attacker = make(workspace=path), make()
     victim.write("canary", b"canary")
     victim.exec("echo canary > /tmp/canary; echo canary > /dev/shm/canary; echo canary > ~/canary")
     process = victim.start("exec sleep 30")
-    (path,) = victim._core.scratch
     probe = "out.update({p: opened(p) for p in PATHS})\nout['pids'] = sum(n.isdigit() for n in os.listdir('/proc'))"
     paths = [path, f"{path}/canary", "/tmp/canary", "/dev/shm/canary", "/home/user/canary", os.path.dirname(path) + "/."]
     found = probes.run(attacker, probe, PATHS=paths)

@@ -6,8 +6,6 @@ import os
 import sys
 from functools import cache
 
-import psutil
-
 from isandbox_backends._shared.helper import HelperProgram, helper_missing
 from isandbox_backends._shared.host_process import log
 
@@ -42,6 +40,8 @@ def python_helper_missing() -> str | None:
 
 
 def python_helper() -> HelperProgram:
+    import psutil  # only where it is needed: importing the backend must work on every platform
+
     modules = os.path.dirname(os.path.dirname(os.path.abspath(psutil.__file__)))
     argv = (sys.executable, "-I", "-S", "-B", _MAIN, modules)
     return HelperProgram(sys.executable, argv, {name: os.environ[name] for name in _LOADER if name in os.environ})

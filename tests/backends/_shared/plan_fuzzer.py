@@ -14,9 +14,9 @@ import sys
 import time
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.client import _sealed
 from isandbox_backends._shared.helper import helper_path
 from isandbox_backends._shared.plan import encode_plan
+from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Hello, StartFailed
 from isandbox_backends.seccomp.backend import compile_plan
 from isandbox_backends.seccomp.mounts import Source
@@ -65,7 +65,7 @@ def reap(until: float) -> str | None:
 
 
 def attempt(helper: int, plan: bytes) -> str:
-    plan_fd = _sealed(plan)
+    plan_fd = anonymous_file("isandbox-plan", plan, sealed=True)
     ours, theirs = socket.socketpair()
     actions = [(os.POSIX_SPAWN_DUP2, plan_fd, 3), (os.POSIX_SPAWN_DUP2, theirs.fileno(), 4)]
     os.posix_spawn(f"/proc/self/fd/{helper}", ["isandbox-helper"], {}, file_actions=actions)
