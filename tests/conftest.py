@@ -12,6 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
+
+# The same examples every time, no clock, and nothing written to the source tree, which may not be ours.
+settings.register_profile("isandbox", derandomize=True, deadline=None, database=None)
+settings.load_profile("isandbox")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from isandbox import (
     backend_names,
 )
 from isandbox._request import make_request
-from isandbox._settings import default_type
+from isandbox._settings import default_type, read_settings
 from isandbox.policy import KERNEL, unsupported
 from isandbox.testing import FakeSandbox
 
@@ -107,6 +107,7 @@ def test_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDBOX_TYPE", "local")
     assert default_type() == "local"
     monkeypatch.setenv("SANDBOX_TYPE", "")
+    assert read_settings().sandbox_type is None
     monkeypatch.setattr(sys, "platform", "linux")
     assert default_type() == "seccomp"
     monkeypatch.setattr(sys, "platform", "win32")

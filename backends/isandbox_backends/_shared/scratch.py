@@ -47,12 +47,15 @@ def remove_tree(path: str) -> None:
 def _open_whatever_its_mode(path: str) -> int:
     """Our own directory, mounted as a workspace: a command may have taken every permission away from it."""
     try:
-        return os.open(path, _DIRECTORY)
+        top = os.open(path, _DIRECTORY)
     except PermissionError:
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             raise
         os.chmod(path, 0o700)
-        return os.open(path, _DIRECTORY)
+        top = os.open(path, _DIRECTORY)
+    with contextlib.suppress(PermissionError):  # somebody else's: removing from it will say so
+        os.fchmod(top, 0o700)
+    return top
 
 
 def _remove_entry(top: int, name: str) -> None:

@@ -115,7 +115,7 @@ CHECKS: list[tuple[str, tuple[int, ...], int]] = [
     *(("socket", (16, 3, protocol), EAFNOSUPPORT) for protocol in (2, 4, 9, 12, 15, 16, 20, HIGH | 12)),
     ("socket", (16 | HIGH, 3, 12), EAFNOSUPPORT),
     *(("socket", (family, 1, 0), EAFNOSUPPORT) for family in (0, 3, 4, 17, 21, 29, 31, 38, 40, 44, 45, HIGH | 17)),
-    *(("socket", (family, kind, 0), EPERM) for family in (1, 2, 10) for kind in (3, 10, 0x80003, 0x803, HIGH | 3)),
+    *(("socket", (family, kind, 0), EPERM) for family in (1, 2, 10) for kind in (3, 10, 0x13, 0x80003, 0x803, HIGH | 3)),
     ("socket", (2 | HIGH, 3, 0), EPERM),
     ("socketpair", (1, 1, 0), ALLOW),
     ("socketpair", (1, 5, 0), ALLOW),
