@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from isandbox import ExecOutputLimitError, ExecTimeoutError, ISandbox, Quotas, SandboxLostError
-from isandbox.testing.contract.base import Contract, processes
+from isandbox.testing.contract.base import Contract, marker, processes
 
 
 class FaultPromises(Contract):
@@ -19,13 +19,14 @@ class FaultPromises(Contract):
 
     async def test_a_timeout_reaches_every_process(self, sandbox: ISandbox) -> None:
         """A time-out ends what called setsid, forked twice, changed its group or went to the background."""
+        nap = marker()
         script = (
-            "setsid sleep 7311 & (setsid sh -c 'sleep 7311 & sleep 7311' &) ; "
-            "sh -c 'sh -c \"sleep 7311 & exec sleep 7311\" & exit' ; sleep 7311"
+            f"setsid sleep {nap} & (setsid sh -c 'sleep {nap} & sleep {nap}' &) ; "
+            f"sh -c 'sh -c \"sleep {nap} & exec sleep {nap}\" & exit' ; sleep {nap}"
         )
         result = await sandbox.exec(script, timeout=0.5)
         assert result.fault == "timeout"
-        assert await processes(sandbox, "7311") == []
+        assert await processes(sandbox, nap) == []
 
     async def test_a_timeout_does_not_wait_for_consent(self, sandbox: ISandbox) -> None:
         """A command that ignores every signal it can is ended all the same."""
@@ -70,12 +71,13 @@ class FaultPromises(Contract):
 
     async def test_cancelling_ends_the_command(self, sandbox: ISandbox) -> None:
         """Cancelling the awaiting task ends the command's processes, then raises CancelledError."""
-        task = asyncio.create_task(sandbox.exec("setsid sleep 7333 & sleep 7333"))
+        nap = marker()
+        task = asyncio.create_task(sandbox.exec(f"setsid sleep {nap} & sleep {nap}"))
         await asyncio.sleep(0.3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await processes(sandbox, "7333") == []
+        assert await processes(sandbox, nap) == []
 
     async def test_too_much_output_is_a_fault(self) -> None:
         """Past Quotas.output the command is ended with fault output, and check maps it."""

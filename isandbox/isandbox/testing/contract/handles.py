@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from isandbox import ISandbox
-from isandbox.testing.contract.base import Contract, processes
+from isandbox.testing.contract.base import Contract, marker, processes
 
 
 class HandlePromises(Contract):
@@ -72,18 +72,20 @@ class HandlePromises(Contract):
 
     async def test_kill_ends_every_process(self, sandbox: ISandbox) -> None:
         """Kill ends the whole tree with fault cancelled, and killing again is nothing."""
-        process = await sandbox.start("setsid sleep 7344 & (sleep 7344 &) ; sleep 7344")
+        nap = marker()
+        process = await sandbox.start(f"setsid sleep {nap} & (sleep {nap} &) ; sleep {nap}")
         await process.kill()
         result = await process.wait()
         assert (result.fault, result.signal) == ("cancelled", 9)
         await process.kill()
-        assert await processes(sandbox, "7344") == []
+        assert await processes(sandbox, nap) == []
 
     async def test_leaving_the_context_ends_the_command(self, sandbox: ISandbox) -> None:
         """A handle used as a context manager does not leave its command behind."""
-        async with await sandbox.start("sleep 7355"):
-            assert len(await processes(sandbox, "7355")) >= 1
-        assert await processes(sandbox, "7355") == []
+        nap = marker()
+        async with await sandbox.start(f"sleep {nap}"):
+            assert len(await processes(sandbox, nap)) >= 1
+        assert await processes(sandbox, nap) == []
 
     async def test_a_program_that_does_not_start_has_a_handle(self, sandbox: ISandbox) -> None:
         """Start of a missing program gives a handle without a pid whose result is 127."""
