@@ -67,6 +67,7 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_ALLOW] = { 8, 1, 0 },
   [PLAN_SECCOMP] = { 8, 0, 1 },
   [PLAN_AFFINITY] = { 8, 0, 1 },
+  [PLAN_SYSCTL] = { 0, 2, 0 },
 };
 
 static void

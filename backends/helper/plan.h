@@ -28,6 +28,7 @@ enum plan_tag {
   PLAN_ALLOW = 13,     /* u64 accesses, path\0: one Landlock rule */
   PLAN_SECCOMP = 14,   /* struct sock_filter[] */
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
+  PLAN_SYSCTL = 16,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox_backends._shared.host_process import forget, remember
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.protocol import (
     PROTOCOL_VERSION,
@@ -57,6 +58,7 @@ class HelperClient:
         self._next_id = 0
         self._closed = False
         self._socket, theirs = socket.socketpair()
+        remember(self)  # now, not when the sandbox is there: another thread may fork during the start
         try:
             with theirs:
                 self._launcher = _spawn(path, encode_plan(plan), theirs)
@@ -156,8 +158,12 @@ class HelperClient:
     def closed(self) -> bool:
         return self._closed
 
+    def end(self) -> None:
+        """At exit: its sandbox ends it, or it is still starting and sees that we are gone."""
+
     def hang_up(self) -> int:
         """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
+        forget(self)
         self._closed = True
         self._socket.close()
         return self._pidfd
