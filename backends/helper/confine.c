@@ -32,6 +32,24 @@ confine_loopback_up (void)
   SYS (close, fd);
 }
 
+void
+confine_sysctls (void)
+{
+  size_t at = 0;
+  struct record r;
+  while (plan_next (&at, &r))
+    if (r.tag == PLAN_SYSCTL)
+      {
+        char path[128];
+        const char *name = (const char *) r.data;
+        size_t len = put_str (path, sizeof path, 0, "/proc/sys/");
+        put_str (path, sizeof path, len, name);
+        long w = write_file (path, name + str_len (name) + 1);
+        if (w != -ENOENT) /* what this kernel does not have, nobody can use up */
+          must (w, "sysctl", name);
+      }
+}
+
 static void
 drop_capabilities (void)
 {

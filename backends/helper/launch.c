@@ -66,6 +66,7 @@ launch (void)
   if (plan.mode->flags & MODE_SPLIT_UID)
     confine_become_root ();
   mounts_build ();
+  confine_sysctls ();
   if (plan.hostname)
     must (SYS (sethostname, plan.hostname, str_len (plan.hostname)), "hostname", plan.hostname);
   if (plan.mode->flags & MODE_LOOPBACK)

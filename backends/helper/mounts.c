@@ -182,7 +182,8 @@ make_entry (const struct record *r)
       must (SYS (mount, "proc", s, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0), "mount proc", s);
       break;
     case PLAN_DEVPTS:
-      must (SYS (mount, "devpts", s, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"),
+      /* Terminals are counted for the whole machine (kernel.pty.max): one sandbox gets a small share. */
+      must (SYS (mount, "devpts", s, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620,max=256"),
             "mount devpts", s);
       break;
     case PLAN_DIR:

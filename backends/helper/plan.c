@@ -71,6 +71,7 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_SECCOMP] = { 8, 0, 1 },
   [PLAN_AFFINITY] = { 8, 0, 1 },
   [PLAN_REBIND] = { 0, 2, 0 },
+  [PLAN_SYSCTL] = { 0, 2, 0 },
 };
 
 static void

@@ -29,6 +29,7 @@ enum plan_tag {
   PLAN_SECCOMP = 14,   /* struct sock_filter[] */
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
   PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
+  PLAN_SYSCTL = 17,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */

@@ -11,6 +11,7 @@ void mounts_build (void);        /* new root, everything the plan puts into it, 
 /* confine.c */
 void confine_become_root (void); /* uid 0 of the new user namespace; the caller's groups dropped */
 void confine_loopback_up (void);
+void confine_sysctls (void);
 void confine_forever (void); /* capabilities, no_new_privs, Landlock, seccomp: nothing can be taken back */
 int landlock_abi (void);
 

@@ -50,7 +50,10 @@ class ISandbox(ABC):
 
     @abstractmethod
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        """Bytes of a regular file from ``offset``, at most ``limit``. Links are followed inside the sandbox's view."""
+        """Bytes of a regular file from ``offset``, at most ``limit``. Links are followed inside the sandbox's view.
+
+        Without a ``limit`` a file may have 256 MiB; more is `OSError` (EFBIG): code inside can make files of any size.
+        """
 
     @abstractmethod
     async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:

@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends._shared.aio",
         "isandbox_backends._shared.blocking",
         "isandbox_backends._shared.client",
+        "isandbox_backends._shared.drain",
         "isandbox_backends._shared.native",
         "isandbox_backends._shared.start",
         "isandbox_backends.local.py_helper.",

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.helper import HelperProgram
+from isandbox_backends._shared.host_process import forget, log, remember
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file, open_process
 from isandbox_backends._shared.protocol import (
@@ -60,6 +61,7 @@ class HelperClient:
         self._next_id = 0
         self._closed = False
         self._socket, theirs = socket.socketpair()
+        remember(self)  # now, not when the sandbox is there: another thread may fork during the start
         try:
             with theirs:
                 self._launcher = _spawn(program, encode_plan(plan), theirs)
@@ -167,35 +169,49 @@ class HelperClient:
     def closed(self) -> bool:
         return self._closed
 
+    def end(self) -> None:
+        """At exit: its sandbox ends it, or it is still starting and sees that we are gone."""
+
     def hang_up(self) -> int:
         """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
+        forget(self)
         self._closed = True
         self._socket.close()
         return self._pidfd
 
     def reap(self, *, timeout: float = _END_TIMEOUT) -> None:
-        """After `hang_up`: wait for the helper's end, by force past ``timeout`` seconds, and leave no zombie."""
+        """After `hang_up`: wait for the helper's end, by force past ``timeout`` seconds, and leave no zombie.
+
+        What the kernel cannot end (a process that waits for a dead file server) is not waited for: a line in the log.
+        """
+        self._reap_launcher()
+        ended = self._ended(timeout)
+        if not ended:
+            self.destroy()
+            ended = self._ended(timeout)
         if self._pidfd >= 0:
-            poll = select.poll()
-            poll.register(self._pidfd, select.POLLIN)
-            if not poll.poll(timeout * 1000):
-                self.destroy()
-                poll.poll(timeout * 1000)
             os.close(self._pidfd)
             self._pidfd = -1
-        elif self.pid is not None and not _ended_within(self.pid, timeout):
-            os.kill(self.pid, signal.SIGKILL)  # our child, which nobody has reaped
-        self._reap_launcher()
         if self.pid is not None:
-            _wait_for(self.pid)
+            if ended:
+                _wait_for(self.pid)
+            else:
+                log.warning("the helper %s does not end; something in it is stuck in the kernel", self.pid)
             self.pid = None
+
+    def _ended(self, timeout: float) -> bool:
+        if self._pidfd < 0:
+            return self.pid is None or _ended_within(self.pid, timeout)
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return bool(poll.poll(timeout * 1000))
 
     def destroy(self) -> None:
         """SIGKILL to the helper's first process; in a pid namespace that ends everything in it."""
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-        elif self.pid is not None and not self._closed:
+        elif self.pid is not None:  # our child, which nobody has reaped
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from isandbox_backends._shared.host_process import forget, remember
 from isandbox_backends._shared.portable import anonymous_file, descriptor_path, enlarge_pipe
 from isandbox_backends._shared.protocol import StartFlag
 
@@ -23,7 +24,7 @@ PIPE_LARGE = 1 << 20
 _SCRIPT_INLINE = 131_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Endpoints:
     """``status``: where the command's reports arrive. ``outputs``: open streams. ``stdin``: -1 when closed or not ours;
     ``pending``: input still to be written to it.
@@ -62,7 +63,15 @@ class Endpoints:
         self.close_stdin()
         return False
 
+    def abandon(self) -> None:
+        """In a forked child: a copy of our end of stdin would keep it open when the parent closes it."""
+        self.close()
+
+    def end(self) -> None:
+        """At exit: whoever ends the sandbox ends the command."""
+
     def close(self) -> None:
+        forget(self)
         self.close_status()
         self.close_stdin()
         for fd in list(self.outputs):
@@ -105,6 +114,7 @@ def start_command(
     ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors.
     """
     ours = Endpoints()
+    remember(ours)
     theirs: list[int] = []
     try:
         flags = _open_pipes(ours, theirs, spec)

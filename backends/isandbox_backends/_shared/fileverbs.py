@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -18,6 +19,8 @@ from isandbox_backends._shared.protocol import FileOperation, ProtocolError
 
 _ENTRY = struct.Struct("<IQqII")
 _LENGTH = struct.Struct("<I")
+# What one read brings without a limit of the caller's: a command can leave a file of any size for the price of a name.
+READ_CEILING = 256 << 20
 # A file operation may wait for a slow disk, not for ever.
 _TIMEOUT = 600.0
 _LARGEST = (1 << 63) - 1  # off_t
@@ -40,7 +43,15 @@ def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
     for name, value in (("offset", offset), ("limit", limit)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST):
             raise ConfigurationError(f"read: {name} is a number of bytes from 0 to 2**63 - 1, not {shown(value)}")
-    return _call(FileOperation.READ, bytes, path, str(offset), "" if limit is None else str(limit))
+    if limit is not None:
+        return _call(FileOperation.READ, bytes, path, str(offset), str(limit))
+
+    def whole(raw: bytes) -> bytes:
+        if len(raw) > READ_CEILING:
+            raise OSError(errno.EFBIG, f"more than {READ_CEILING} bytes; read it in parts, with offset and limit", path)
+        return raw
+
+    return _call(FileOperation.READ, whole, path, str(offset), str(READ_CEILING + 1))
 
 
 def write(path: str, data: bytes, mode: int | None, append: bool) -> FileCall[None]:

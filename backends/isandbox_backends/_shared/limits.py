@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 # Linux: include/uapi/asm-generic/resource.h, the same on x86-64 and aarch64. Not taken from `resource`, which does not
 # exist on every platform that imports this.
-RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NOFILE = 0, 1, 2, 4, 7
+RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_NICE, RLIMIT_RTPRIO = 0, 1, 2, 4, 7, 13, 14
 
 
 def limit_records(quotas: Quotas, *, hard_open_files: int) -> list[Record]:
-    """Rlimits of every command. Core dumps are off; a limit is never above what the caller itself may have."""
-    records: list[Record] = [Rlimit(RLIMIT_CORE, 0, 0)]
+    """Rlimits of every command. Core dumps and priorities above the normal one are off, whatever the caller itself may do;
+    a limit is never above what the caller may have.
+    """
+    records: list[Record] = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
     if quotas.open_files is not None:
         most = min(quotas.open_files, hard_open_files)
         records.append(Rlimit(RLIMIT_NOFILE, most, most))

@@ -185,8 +185,19 @@ class Affinity:
         return 15, struct.pack(f"<{len(words)}Q", *words)
 
 
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """A file below /proc/sys, of a namespace that is the sandbox's own, and what is written to it."""
+
+    name: str
+    value: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 17, _strings(self.name, self.value)
+
+
 Mountable = Bind | Rebind | Tmpfs | Proc | Devpts | Directory | Symlink | File
-Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity
+Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl
 
 
 def encode_plan(records: Iterable[Record]) -> bytes:

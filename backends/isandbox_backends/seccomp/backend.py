@@ -13,7 +13,7 @@ from isandbox.errors import ConfigurationError, UnsupportedError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
-from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp
+from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
@@ -38,6 +38,14 @@ _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0
 _RANGE = 65_536
 _FIRST_ID = 1 << 30
 _RANGES = 8_192
+
+# Of the sandbox's own user namespace. The kernel counts inotify for the user who made the namespace as well: 128 instances
+# for everything that this user runs. And a second layer under the filter: no user namespaces inside.
+_SYSCTLS = (
+    Sysctl("user/max_inotify_instances", "32"),
+    Sysctl("user/max_inotify_watches", "65536"),
+    Sysctl("user/max_user_namespaces", "0"),
+)
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -162,6 +170,7 @@ def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source],
         mode,
         IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
+        *_SYSCTLS,
         Hostname("sandbox"),
         *limit_records(quotas, hard_open_files=_hard_open_files()),
         *affinity_records(policy),

@@ -24,7 +24,7 @@ def entry(name: bytes, mode: int = stat.S_IFREG | 0o644, size: int = 3, target: 
 @pytest.mark.parametrize(
     ("call", "operation", "argv"),
     [
-        (fileverbs.read("a", 0, None), FileOperation.READ, ("a", "0", "")),
+        (fileverbs.read("a", 0, None), FileOperation.READ, ("a", "0", str(fileverbs.READ_CEILING + 1))),
         (fileverbs.read("a", 5, 6), FileOperation.READ, ("a", "5", "6")),
         (fileverbs.write("a", b"x", None, False), FileOperation.WRITE, ("a", "", "")),
         (fileverbs.write("a", b"x", 0o640, True), FileOperation.WRITE, ("a", "640", "append")),

@@ -19,6 +19,7 @@ _RLIMIT = struct.Struct("<IIQQ")
 _TAG_MODE, _TAG_RLIMIT, _TAG_AFFINITY = 1, 11, 15
 # The plan counts resources as Linux does (asm-generic/resource.h); other systems have other numbers for the same names.
 _RESOURCES = {0: "RLIMIT_CPU", 1: "RLIMIT_FSIZE", 2: "RLIMIT_DATA", 4: "RLIMIT_CORE", 7: "RLIMIT_NOFILE"}
+_LINUX_ONLY = {13: "RLIMIT_NICE", 14: "RLIMIT_RTPRIO"}
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ def _take(plan: Plan, tag: int, payload: bytes) -> None:
         if tag == _TAG_MODE:
             _take_mode(plan, payload)
         elif tag == _TAG_RLIMIT:
-            plan.limits.append(_limit(payload))
+            plan.limits += _limit(payload)
         elif tag == _TAG_AFFINITY:
             plan.cpus = _cpus(payload)
         else:
@@ -87,13 +88,17 @@ def _take_mode(plan: Plan, payload: bytes) -> None:
     plan.cpu = cpu_ns / 1e9
 
 
-def _limit(payload: bytes) -> tuple[int, tuple[int, int]]:
+def _limit(payload: bytes) -> list[tuple[int, tuple[int, int]]]:
+    """One limit; none where the system does not have the resource at all."""
     number, _, soft, hard = _RLIMIT.unpack(payload)
-    if number not in _RESOURCES:
+    name = _RESOURCES.get(number) or _LINUX_ONLY.get(number)
+    if name is None:
         raise _bad(f"resource {number}")
+    if number in _LINUX_ONLY and not hasattr(resource, name):
+        return []
     most = (1 << 63) - 1  # the module's numbers are signed; above it is no limit in any case
     pair = tuple(resource.RLIM_INFINITY if value > most else value for value in (soft, hard))
-    return getattr(resource, _RESOURCES[number]), (pair[0], pair[1])
+    return [(getattr(resource, name), (pair[0], pair[1]))]
 
 
 def _cpus(payload: bytes) -> set[int]:

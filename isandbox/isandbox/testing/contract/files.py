@@ -150,3 +150,14 @@ class FileViewPromises(Contract):
         )
         await sandbox.files.remove("deep", recursive=True)
         assert not await sandbox.files.exists("deep")
+
+    async def test_an_endless_file_is_refused(self, sandbox: ISandbox) -> None:
+        """A sparse file of many GiB is EFBIG without a limit, and read in part with one."""
+        await sandbox.files.write("sparse", "head")
+        made = await sandbox.exec("truncate -s 100G sparse")
+        assert made.ok, made.stderr
+        with pytest.raises(OSError) as caught:
+            await sandbox.files.read_bytes("sparse")
+        assert caught.value.errno == errno.EFBIG
+        assert await sandbox.files.read_bytes("sparse", limit=6) == b"head\0\0"
+        await sandbox.files.remove("sparse")
