@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ROUNDS = 150
 BAR = 0.80
 _TRUE = ["/bin/true"]
-_TMPFS = "isandbox, workspace on tmpfs"
 _BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *_TRUE]
 _FIREJAIL = ["firejail", "--quiet", "--noprofile", "--private-dev", "--net=none", *_TRUE]
 _FIREJAIL_EVERY = 10
@@ -32,7 +31,6 @@ def run(rounds: int | None = None) -> Answer:
         cases: dict[str, Case] = {
             "isandbox": timed(_blocking),
             "isandbox async": lambda: runner.run(_timed_async()),
-            _TMPFS: _on_tmpfs,
             "subprocess.run": timed(partial(_succeed, _TRUE)),
         }
         notes = []
@@ -45,7 +43,6 @@ def run(rounds: int | None = None) -> Answer:
                 cases[name] = timed(partial(_succeed, command))
         answer = Answer("start", "ms", interleave(cases, rounds or ROUNDS, every={"firejail": _FIREJAIL_EVERY}), notes=notes)
     if "bwrap" in cases:
-        answer.notes.append(f"{_TMPFS}: {answer.median(_TMPFS) / answer.median('bwrap'):.2f} x bwrap")
         answer.compare("isandbox", "bwrap", BAR)
     return answer
 
@@ -65,15 +62,6 @@ def _succeed(command: list[str]) -> None:
 def _blocking() -> None:
     with isandbox.sync.create_sandbox("seccomp") as sandbox:
         assert sandbox.exec(_TRUE).ok
-
-
-def _on_tmpfs() -> float:
-    # Where temporary directories are on a disk, making the workspace costs what that file system takes for a new directory.
-    usual, tempfile.tempdir = tempfile.tempdir, "/dev/shm"
-    try:
-        return timed(_blocking)()
-    finally:
-        tempfile.tempdir = usual
 
 
 async def _timed_async() -> float:

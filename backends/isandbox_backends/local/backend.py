@@ -68,11 +68,9 @@ class LocalBackend(Backend):
             quotas={
                 "open_files": KERNEL,
                 "file_size": KERNEL,
-                "memory": Enforcement(
-                    "watched", period=0.05, note=f"private memory of the processes that a command started{by}"
-                ),
+                "memory": Enforcement("watched", period=0.05, note=f"memory of the processes that a command started{by}"),
                 "cpu_time": Enforcement("watched", period=0.05, note=by.removeprefix(", ")),
-                "cpus": Enforcement("kernel", note="affinity")
+                "cpus": Enforcement("kernel", note="affinity, which a command may change again")
                 if hasattr(os, "sched_setaffinity")
                 else unsupported("leave it out"),
                 "output": KERNEL,
@@ -92,7 +90,7 @@ class LocalBackend(Backend):
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",
-                "a command can kill the helper; what it started in the background then lives on",
+                "a command can kill the helper and its keepers, and so lose the sandbox",
                 *(WEAKNESSES if python else ()),
             ),
         )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, UnsupportedError
-from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
+from isandbox_backends.seccomp.capabilities import CAPABILITIES
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
 from isandbox_backends.seccomp.landlock import landlock_records
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from isandbox.backend import CreateRequest
-    from isandbox.policy import Policy, Quotas
+    from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
     from isandbox_backends._shared.protocol import Hello
@@ -59,18 +59,6 @@ ENVIRONMENT = {
 }
 
 
-_MEMORY_NOTE = (
-    "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
-    "what nobody has mapped (a memfd, full pipes and sockets) is not seen"
-)
-_WEAKNESSES = (
-    "shares the host's kernel",
-    "without a cgroup, memory and CPU time can be overshot for 50 ms",
-    "a UNIX socket of the host in a directory that is mounted can be connected to, also when the mount is read-only",
-    "for an ordinary user: commands keep the user's supplementary groups for files in mounts, and share the helper's uid",
-)
-
-
 class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
@@ -89,31 +77,7 @@ class SeccompBackend(Backend):
         return None
 
     def capabilities(self) -> Capabilities:
-        watched = Enforcement("watched", period=0.05, note=_MEMORY_NOTE)
-        return Capabilities(
-            isolation="os",
-            quotas={
-                "pids": KERNEL,
-                "open_files": KERNEL,
-                "file_size": KERNEL,
-                "memory": watched,
-                "cpu_time": Enforcement("watched", period=0.05),
-                "cpus": Enforcement("kernel", note="affinity"),
-                "output": KERNEL,
-                "disk": KERNEL,
-            },
-            policies={
-                "workspace.rw": KERNEL,
-                "workspace.ro": KERNEL,
-                "workspace.overlay": unsupported("use mode='ro' or 'rw'"),
-                "workspace.copy": unsupported("copy the directory yourself and use mode='rw'"),
-                "workspace.deny": unsupported("mount only what may be seen"),
-                "mounts": KERNEL,
-                "network.none": KERNEL,
-                "network.hosts": unsupported("leave network out: there is none inside"),
-            },
-            weaknesses=_WEAKNESSES,
-        )
+        return CAPABILITIES
 
     async def create(self, request: CreateRequest) -> ISandbox:
         return await start_async(self._blueprint(request))
@@ -138,7 +102,7 @@ class SeccompBackend(Backend):
         first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
         return Blueprint(
             backend=self.name,
-            capabilities=self.capabilities(),
+            capabilities=CAPABILITIES,
             request=request,
             plan=compile_plan(policy, _workspace(policy), mounts, first_id),
             env={**ENVIRONMENT, **policy.env},

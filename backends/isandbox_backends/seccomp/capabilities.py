@@ -1,0 +1,41 @@
+"""What the `seccomp` backend says of itself."""
+
+from __future__ import annotations
+
+from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
+
+_MEMORY_NOTE = (
+    "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
+    "what nobody has mapped (a memfd, full pipes and sockets) is not seen"
+)
+_WEAKNESSES = (
+    "shares the host's kernel",
+    "without a cgroup, memory and CPU time can be overshot for 50 ms",
+    "a UNIX socket of the host in a directory that is mounted can be connected to, also when the mount is read-only",
+    "for an ordinary user: commands keep the user's supplementary groups for files in mounts, and share the helper's uid",
+)
+
+CAPABILITIES = Capabilities(
+    isolation="os",
+    quotas={
+        "pids": KERNEL,
+        "open_files": KERNEL,
+        "file_size": KERNEL,
+        "memory": Enforcement("watched", period=0.05, note=_MEMORY_NOTE),
+        "cpu_time": Enforcement("watched", period=0.05),
+        "cpus": Enforcement("kernel", note="affinity, which commands may then not change"),
+        "output": KERNEL,
+        "disk": Enforcement("kernel", note="where the workspace is the sandbox's own"),
+    },
+    policies={
+        "workspace.rw": KERNEL,
+        "workspace.ro": KERNEL,
+        "workspace.overlay": unsupported("use mode='ro' or 'rw'"),
+        "workspace.copy": unsupported("copy the directory yourself and use mode='rw'"),
+        "workspace.deny": unsupported("mount only what may be seen"),
+        "mounts": KERNEL,
+        "network.none": KERNEL,
+        "network.hosts": unsupported("leave network out: there is none inside"),
+    },
+    weaknesses=_WEAKNESSES,
+)
