@@ -68,10 +68,18 @@ def make_request(
         policy=policy,
         options=options,
         start_timeout=start_timeout,
-        labels=MappingProxyType(dict(labels or {})),
+        labels=_labels(labels),
         on_event=on_event,
     )
     return backend, request
+
+
+def _labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
+    given = dict(labels or {})
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(f"labels: names and values are texts; {shown(name)} is not so")
+    return MappingProxyType(given)
 
 
 def _hosts(network: Iterable[str]) -> tuple[str, ...]:

@@ -244,3 +244,14 @@ def test_labels_are_copied(toys: object) -> None:
     request = make_request("toy", labels=labels)[1]
     labels["job"] = "2"
     assert request.labels == {"job": "1"}
+
+
+def test_labels_are_texts(toys: object) -> None:
+    """Labels are texts by texts; they are kept as they were given, not the caller's own mapping."""
+    labels = {"job": "17"}
+    request = make_request("toy", labels=labels)[1]
+    labels["job"] = "18"
+    assert dict(request.labels) == {"job": "17"}
+    for bad in ({"job": 17}, {1: "x"}):
+        with pytest.raises(ConfigurationError, match="labels"):
+            make_request("toy", labels=bad)  # type: ignore[arg-type]
