@@ -41,6 +41,8 @@ class HeadTail:
 
     def value(self) -> bytes:
         """Head and tail; between them, when something is missing, one line that says how much."""
+        if not self._tail and not self.omitted:  # no second copy of what may be a large file
+            return bytes(self._head)
         tail = self._tail[max(0, len(self._tail) - self._tail_limit) :]
         if not self.omitted:
             return bytes(self._head + tail)

@@ -62,7 +62,7 @@ class Core:
                 f"user={spec.user!r}: commands run as one user here; leave it out", option="user", backend=self.info.backend
             )
         cwd = os.path.join(self.cwd, spec.cwd) if spec.cwd else self.cwd
-        return {**self.env, **spec.env}, cwd
+        return {**self.env, "PWD": cwd, **spec.env}, cwd
 
     def begin(self, spec: ProcessSpec) -> tuple[Endpoints, Exchange]:
         self.check_open()

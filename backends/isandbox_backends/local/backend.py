@@ -151,7 +151,6 @@ def _environment(base: str, workspace: str) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "TMPDIR": f"{base}/tmp",  # noqa: S108 - in a directory of our own
-        "PWD": workspace,
     }
 
 

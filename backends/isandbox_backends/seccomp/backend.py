@@ -55,7 +55,6 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "TMPDIR": "/tmp",  # noqa: S108 - inside the sandbox
-    "PWD": WORKSPACE,
 }
 
 

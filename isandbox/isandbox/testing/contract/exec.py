@@ -118,7 +118,7 @@ class ExecPromises(Contract):
         await sandbox.files.make_dir("inner/most")
         result = await sandbox.exec("pwd; echo $PWD", cwd="inner/most")
         assert result.stdout.split() == [f"{sandbox.info.workspace}/inner/most"] * 2
-        assert (await sandbox.exec("pwd", cwd="/usr")).stdout == "/usr\n"
+        assert (await sandbox.exec(["printenv", "PWD"], cwd="/usr")).stdout == "/usr\n"
 
     async def test_a_missing_directory_is_the_standard_error(self, sandbox: ISandbox) -> None:
         """A cwd that is not there is FileNotFoundError, a file NotADirectoryError, each with the path in it."""
