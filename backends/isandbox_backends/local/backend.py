@@ -121,7 +121,7 @@ class LocalBackend(Backend):
             capabilities=self._capabilities(python=python),
             request=request,
             plan=plan,
-            env={**_environment(base, workspace), **policy.env},
+            env={**_environment(base), **policy.env},
             cwd=workspace,
             workspace=workspace,
             layers=partial(_layers, python),
@@ -142,7 +142,7 @@ def compile_plan(policy: Policy) -> list[Record]:
     ]
 
 
-def _environment(base: str, workspace: str) -> dict[str, str]:
+def _environment(base: str) -> dict[str, str]:
     return {
         "PATH": _PATH,
         "HOME": f"{base}/home",
