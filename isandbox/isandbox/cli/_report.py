@@ -60,6 +60,8 @@ def format_size(size: int) -> str:
 
 
 def _start_error(result: ExecResult, prepared: Prepared) -> str:
+    if result.exit_code == NOT_FOUND and len(prepared.argv) == 1 and any(map(str.isspace, prepared.argv[0])):
+        return f"{result.start_error} (one word is a program's name; a shell line runs as: -- sh -c '...')"
     if result.exit_code != NOT_FOUND or prepared.hidden is None:
         return str(result.start_error)
     return f"{result.start_error} (exists on the host at {prepared.hidden}, not visible inside; mount it with --mount)"

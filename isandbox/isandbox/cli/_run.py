@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,9 @@ def run_command(options: RunOptions) -> int:
         return end_code(result)
     except OutputClosedError:
         return OUTPUT_CLOSED
-    except OSError:  # nor can it be said: the terminal has hung up, the disk is full
+    except OSError as error:  # the disk is full, or the terminal has hung up: then nobody hears this either
+        with contextlib.suppress(OSError, OutputClosedError):
+            _fail(error, as_json=False)
         return FAILED
 
 

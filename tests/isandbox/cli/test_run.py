@@ -145,6 +145,22 @@ def test_closed_output_is_quiet(program, project):
             running.kill()
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_that_cannot_be_written(program, project, options):
+    """On a full disk the run is 125, and stderr says why, with --json too."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [program, "run", "--type", "local", "-w", ".:rw", *options, "--", "echo", "x"],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
+
+
 @pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_descriptors(program, project, redirect):
     """With stdin, stdout or stderr closed the command still runs to its own exit code."""
