@@ -15,6 +15,7 @@ from isandbox.errors import BackendUnavailableError, ConfigurationError, Unsuppo
 from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Sequence
 
     from isandbox.backend import Backend
@@ -38,7 +39,7 @@ def takes(options: Callable[P, object]) -> Callable[[Callable[..., R]], Callable
 def make_request(
     type: str | None = None,
     *,
-    workspace: Workspace | str | None = None,
+    workspace: Workspace | str | os.PathLike[str] | None = None,
     mounts: Sequence[Mount] = (),
     env: Mapping[str, str] | None = None,
     quotas: Quotas | None = None,
