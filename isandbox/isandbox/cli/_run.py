@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from isandbox.cli._prepare import Prepared, prepare
-from isandbox.cli._report import end_code, end_lines, error_object, result_object
+from isandbox.cli._report import end_code, end_lines, error_object, error_text, result_object
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import (
     STDERR,
@@ -78,7 +78,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     if as_json:
         write_all(STDOUT, _line(error_object(error)))
     else:
-        text = " ".join(str(error).split())
+        text = " ".join(error_text(error).split())
         write_all(STDERR, f"isandbox: {text}\n".encode("utf-8", "surrogateescape"))
     return FAILED
 

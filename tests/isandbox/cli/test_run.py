@@ -56,6 +56,7 @@ def test_not_found_and_not_executable(local, project):
     [
         (["--type", "no-such-type"], "no-such-type"),
         (["--type", "local"], "workspace.ro"),
+        (["--type", "local"], "-w DIR:rw"),
         (["-w", "no-such-directory"], "no-such-directory does not exist"),
         (["-w", "/"], "name a project directory"),
         (["--memory", "5MB"], "MiB"),
