@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,12 @@ from hypothesis import settings
 # The same examples every time, no clock, and nothing written to the source tree, which may not be ours.
 settings.register_profile("isandbox", derandomize=True, deadline=None, database=None)
 settings.load_profile("isandbox")
+
+# A shell without job control starts `make check &` with SIGINT ignored, nohup anything with SIGHUP ignored. The programs that
+# tests start would inherit that, and rightly not pass such signals on.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,20 @@ arrange_descriptors (struct command *c)
   return SYS (close_range, 5, ~0u, 0);
 }
 
+/* Never above what whoever runs isandbox may have: only a privilege outside could raise a hard limit, so that asking for more
+ * would be refused and nothing would start. */
+static long
+set_limit (long resource, u64 soft, u64 hard)
+{
+  struct rlimit value;
+  long r = SYS (prlimit64, 0, resource, 0, &value);
+  if (r < 0)
+    return r;
+  value.cur = soft < value.max ? soft : value.max;
+  value.max = hard < value.max ? hard : value.max;
+  return SYS (prlimit64, 0, resource, &value, 0);
+}
+
 static long
 set_limits (const struct command *c)
 {
@@ -33,16 +47,14 @@ set_limits (const struct command *c)
     if (r.tag == PLAN_RLIMIT)
       {
         const struct plan_rlimit *limit = (const struct plan_rlimit *) r.data;
-        struct rlimit value = { limit->soft, limit->hard };
-        if ((result = SYS (prlimit64, 0, limit->resource, &value, 0)) < 0)
+        if ((result = set_limit (limit->resource, limit->soft, limit->hard)) < 0)
           return result;
       }
   if (plan.mode->pids && (plan.mode->flags & MODE_NAMESPACES))
     {
       /* RLIMIT_NPROC counts per user namespace and uid: the helper's own processes count where they share the uid. */
       u64 limit = plan.mode->pids + ((plan.mode->flags & MODE_SPLIT_UID) ? 0 : c->own_processes);
-      struct rlimit value = { limit, limit };
-      result = SYS (prlimit64, 0, RLIMIT_NPROC, &value, 0);
+      result = set_limit (RLIMIT_NPROC, limit, limit);
     }
   return result;
 }

@@ -70,9 +70,7 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define EPERM 1
 #define ENOENT 2
 #define EINTR 4
-#define EIO 5
 #define E2BIG 7
-#define ENOEXEC 8
 #define ECHILD 10
 #define EAGAIN 11
 #define ENOMEM 12
@@ -82,10 +80,8 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define EISDIR 21
 #define EINVAL 22
 #define EFBIG 27
-#define EPIPE 32
 #define ENOSYS 38
 #define ENOTEMPTY 39
-#define ELOOP 40
 #define EPROTO 71
 #define EBADMSG 74
 
@@ -101,7 +97,6 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define O_CREAT 0100
 #define O_EXCL 0200
 #define O_NOCTTY 0400
-#define O_TRUNC 01000
 #define O_NONBLOCK 04000
 #define O_CLOEXEC 02000000
 #if defined(__aarch64__)
@@ -116,18 +111,15 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define S_IFMT 0170000
 #define S_IFREG 0100000
 #define S_IFDIR 0040000
-#define S_IFCHR 0020000
 #define S_IFLNK 0120000
 
 #define CLONE_VM 0x100
 #define CLONE_VFORK 0x4000
 #define CLONE_PARENT 0x8000
 #define CLONE_NEWUSER 0x10000000
-#define CLONE_NEWNET 0x40000000
 
 #define SIGHUP 1
 #define SIGKILL 9
-#define SIGTERM 15
 #define SIGCHLD 17
 #define SIGCONT 18
 #define SIGSTOP 19
@@ -148,7 +140,6 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define MOUNT_ATTR_IDMAP 0x00100000
 struct mount_attr { u64 attr_set, attr_clr, propagation, userns_fd; };
 
-#define RESOLVE_NO_MAGICLINKS 2
 #define RESOLVE_NO_SYMLINKS 4
 #define RESOLVE_IN_ROOT 0x10
 struct open_how { u64 flags, mode, resolve; };
@@ -179,14 +170,11 @@ struct open_how { u64 flags, mode, resolve; };
 #define WNOWAIT 0x01000000
 #define __WALL 0x40000000
 
-#define RLIMIT_NOFILE 7
 #define RLIMIT_NPROC 6
 #define RUSAGE_CHILDREN (-1)
 #define CLOCK_MONOTONIC 1
 
 #define POLLIN 1
-#define POLLERR 8
-#define POLLHUP 16
 struct pollfd { int fd; short events, revents; };
 
 #define AF_INET 2
@@ -198,7 +186,6 @@ struct pollfd { int fd; short events, revents; };
 
 #define SOL_SOCKET 1
 #define SCM_RIGHTS 1
-#define MSG_NOSIGNAL 0x4000
 #define MSG_DONTWAIT 0x40
 #define MSG_CTRUNC 8
 #define MSG_CMSG_CLOEXEC 0x40000000
@@ -210,7 +197,6 @@ struct cmsghdr { size_t len; int level, type; };
 #define PROT_WRITE 2
 #define MAP_PRIVATE 2
 #define MAP_ANONYMOUS 0x20
-#define MAP_STACK 0x20000
 #define MAP_FAILED_P(p) ((unsigned long) (p) >= (unsigned long) -4095L)
 
 struct kernel_sigaction { void *handler; u64 flags; void *restorer; u64 mask; };

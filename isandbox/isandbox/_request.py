@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from isandbox._registry import load_backend
 from isandbox._settings import default_type
@@ -14,17 +15,31 @@ from isandbox.errors import BackendUnavailableError, ConfigurationError, Unsuppo
 from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    import os
+    from collections.abc import Callable, Iterable, Sequence
 
     from isandbox.backend import Backend
     from isandbox.events import EventSink
     from isandbox.policy import Capabilities, Isolation, Mount, Workspace
 
+_OPTIONS = (
+    *("workspace", "mounts", "env", "quotas", "network", "start_timeout"),
+    *("labels", "min_isolation", "waive", "policy", "on_event"),
+)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes(options: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """For type checkers and editors: the function has the parameters of ``options``, to which it hands them on."""
+    del options
+    return lambda function: function
+
 
 def make_request(
     type: str | None = None,
     *,
-    workspace: Workspace | str | None = None,
+    workspace: Workspace | str | os.PathLike[str] | None = None,
     mounts: Sequence[Mount] = (),
     env: Mapping[str, str] | None = None,
     quotas: Quotas | None = None,
@@ -59,6 +74,7 @@ def make_request(
     number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
     if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
         raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")
+    _check_sink(on_event)
     options = _backend_options(backend, backend_options)
     reason = backend.unavailable()
     if reason is not None:
@@ -74,12 +90,21 @@ def make_request(
     return backend, request
 
 
-def _labels(labels: Mapping[str, str] | None) -> Mapping[str, str]:
-    given = dict(labels or {})
+def _labels(labels: object) -> Mapping[str, str]:
+    if labels is None:
+        return MappingProxyType({})
+    if not isinstance(labels, Mapping):
+        raise ConfigurationError(f"labels: a mapping of texts, not {shown(labels)}")
+    given = dict(labels)
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise ConfigurationError(f"labels: names and values are texts; {shown(name)} is not so")
     return MappingProxyType(given)
+
+
+def _check_sink(on_event: object) -> None:
+    if on_event is not None and not callable(on_event):
+        raise ConfigurationError(f"on_event: a function of one event, not {shown(on_event)}")
 
 
 def _hosts(network: Iterable[str]) -> tuple[str, ...]:
@@ -92,8 +117,8 @@ def _backend_options(backend: Backend, given: Mapping[str, Any]) -> object:
     known = {f.name for f in fields(backend.options)}
     for name in given:
         if name not in known:
-            own = f"its own are: {', '.join(sorted(known))}" if known else "it has none of its own"
-            raise ConfigurationError(f"the {backend.name} backend has no option {name!r}; {own}")
+            names = ", ".join((*_OPTIONS, *sorted(known)))
+            raise ConfigurationError(f"the {backend.name} backend has no option {name!r}; it has {names}")
     return backend.options(**given)
 
 

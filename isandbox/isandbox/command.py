@@ -89,15 +89,15 @@ def check_timeout(timeout: float | None) -> float | None:
     return float(timeout)
 
 
-def check_input(value: str | bytes | None) -> bytes | None:
+def check_input(value: str | bytes | None, name: str = "data") -> bytes | None:
     """Bytes for a command or a file; a text as UTF-8."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return encoded(value, "data")
+        return encoded(value, name)
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
-    raise ConfigurationError(f"data: bytes, a text or None, not {type(value).__name__}")
+    raise ConfigurationError(f"{name}: bytes, a text or None, not {type(value).__name__}")
 
 
 def make_spec(
@@ -126,7 +126,7 @@ def make_spec(
         script=script,
         cwd="" if cwd is None else check_path(cwd, "cwd"),
         env=check_env(env) if env else MappingProxyType({}),
-        stdin=stdin if stdin is not None else check_input(input),
+        stdin=stdin if stdin is not None else check_input(input, "input"),
         timeout=check_timeout(timeout),
         max_output=max_output,
         stderr=stderr,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from isandbox._request import make_request
+from isandbox._request import make_request, takes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -35,26 +35,29 @@ class Creation:
         if self._sandbox is not None:
             await self._sandbox.close()
 
-    def __enter__(self) -> NoReturn:
-        raise TypeError(
-            "create_sandbox() is async: write 'async with create_sandbox(...) as sbx:', or use the blocking "
-            "'from isandbox.sync import create_sandbox'"
-        )
+    if not TYPE_CHECKING:  # a type checker is to say so before the program runs
 
-    def __exit__(self, *details: object) -> None:
-        return None
+        def __enter__(self) -> NoReturn:
+            raise TypeError(
+                "create_sandbox() is async: write 'async with create_sandbox(...) as sbx:', or use the blocking "
+                "'from isandbox.sync import create_sandbox'"
+            )
+
+        def __exit__(self, *details: object) -> None:
+            return None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of a {self._backend.name} sandbox>"
 
 
+@takes(make_request)
 def create_sandbox(type: str | None = None, **options: Any) -> Creation:
     """Make a sandbox. ``await`` the value, or use it with ``async with``.
 
     ``type`` is one of the backend names; without it ``SANDBOX_TYPE`` decides, else the platform's native backend. Never a
     silent step down: a backend that cannot run here is `BackendUnavailableError`.
 
-    Options: ``workspace`` (a path or `Workspace`; a private temporary directory without it), ``mounts`` (`Mount` records),
+    Options: ``workspace`` (a path or `Workspace`; without it an empty one that goes with the sandbox), ``mounts`` (`Mount` records),
     ``env``, ``quotas`` (`Quotas`), ``network`` (hosts; the default is none), ``start_timeout`` (seconds, default 60),
     ``labels``, ``min_isolation``, ``waive`` (names of quotas and mechanisms that may be missing), ``policy`` (a whole
     `Policy` instead of its parts), ``on_event``; and the backend's own. All are checked when this is called:

@@ -42,8 +42,8 @@ class ExecResult:
     """What became of a command.
 
     ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
-    the sandbox ended the command, ``limits_hit`` holds what it refused while the command ran; both come from a channel that
-    the command cannot write to. ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was
+    the sandbox ended the command; ``limits_hit`` holds ``pids`` when the command could not be started for want of a process, and
+    nothing else so far. Both come from a channel that the command cannot write to. ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was
     longer than ``max_output`` its head and tail are kept with a line between them that says how much is missing.
     """
 
@@ -65,6 +65,7 @@ class ExecResult:
     max_rss: int = 0
     """Bytes: the largest resident set of any one process of the command."""
     violations: tuple[str, ...] = ()
+    """For backends that can name what they refused; those that exist cannot."""
 
     @property
     def stdout(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from isandbox import (
     _registry,
     backend_names,
 )
-from isandbox._request import make_request
+from isandbox._request import _OPTIONS, make_request
 from isandbox._settings import default_type, read_settings
 from isandbox.policy import KERNEL, unsupported
 from isandbox.testing import FakeSandbox
@@ -160,14 +161,27 @@ def test_another_error_of_a_backends_import_is_not_swallowed(monkeypatch: pytest
 
 
 def test_options_of_a_backend(toys: object) -> None:
-    """Its own are taken; an unknown one is refused with the list of its own."""
+    """Its own are taken; an unknown one is refused with the list of all that there are."""
     assert make_request("toy", colour="blue")[1].options == ToyOptions("blue")
     with pytest.raises(ConfigurationError, match=r"toy.*'size'.*colour"):
         make_request("toy", size=1)
-    with pytest.raises(ConfigurationError, match=r"plain.*'colour'.*none of its own"):
+    with pytest.raises(ConfigurationError, match=r"plain.*'colour'.*workspace, mounts, env, quotas,.*on_event$"):
         make_request("plain", colour="blue")
     with pytest.raises(ConfigurationError, match="'memory'"):
         make_request("local", memory="1GiB")
+
+
+def test_the_list_of_options_is_the_signature() -> None:
+    """What the message about an unknown option lists is what `make_request` takes."""
+    named = [p.name for p in inspect.signature(make_request).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    assert list(_OPTIONS) == named
+
+
+@pytest.mark.parametrize("options", [{"labels": 3}, {"labels": ["a"]}, {"on_event": 3}])
+def test_labels_and_sinks_are_checked(toys: object, options: dict[str, Any]) -> None:
+    """Labels are a mapping and a sink can be called, else ConfigurationError: not later, and not silently."""
+    with pytest.raises(ConfigurationError, match=f"^{next(iter(options))}: "):
+        make_request("toy", **options)
 
 
 def test_a_backend_that_cannot_run_here(toys: object, monkeypatch: pytest.MonkeyPatch) -> None:

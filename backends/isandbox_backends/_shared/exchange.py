@@ -174,7 +174,7 @@ class Exchange:
         if not end.start_errno:
             return None, frozenset()
         if end.start_stage is StartStage.CWD:
-            _raise_os_error(end.start_errno, self.spec.cwd)
+            _raise_os_error(end.start_errno, self.spec.cwd or ".")
         why = os.strerror(end.start_errno)
         limits: frozenset[Limit] = frozenset({"pids"}) if end.start_errno == errno.EAGAIN else frozenset()
         if end.start_stage is not StartStage.EXEC:

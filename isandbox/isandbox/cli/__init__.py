@@ -37,7 +37,11 @@ def run(**options: Any) -> None:
 
     CMD works in the current directory, which it can read and not write (-w .:rw lets it), without a network and without
     your environment, home directory or other files. Its output arrives as it is written. Your standard input is
-    read ahead for it, as ssh does; < /dev/null keeps that for others.
+    read ahead for it, as ssh does; < /dev/null keeps that for others. It has pipes, never your terminal: an interactive
+    program shows no prompt.
+
+    Inside, the current directory is /workspace (with the local backend it keeps its path). CMD's arguments are passed as they
+    are, so name files by relative paths.
 
     \b
     Exit code:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from isandbox.errors import SandboxError
+from isandbox.errors import SandboxError, UnsupportedError
 
 if TYPE_CHECKING:
     from isandbox.cli._prepare import Prepared
@@ -48,7 +48,14 @@ def result_object(result: ExecResult, prepared: Prepared) -> dict[str, Any]:
 
 def error_object(error: Exception) -> dict[str, Any]:
     code = error.code if isinstance(error, SandboxError) else "os_error"
-    return {"error": {"code": code, "message": str(error)}}
+    return {"error": {"code": code, "message": error_text(error)}}
+
+
+def error_text(error: Exception) -> str:
+    """The message, with the way out that only the command line has."""
+    if isinstance(error, UnsupportedError) and error.option == "workspace.ro":
+        return f"{error}, or let the command write with -w DIR:rw"
+    return str(error)
 
 
 def format_size(size: int) -> str:
@@ -60,6 +67,8 @@ def format_size(size: int) -> str:
 
 
 def _start_error(result: ExecResult, prepared: Prepared) -> str:
+    if result.exit_code == NOT_FOUND and len(prepared.argv) == 1 and any(map(str.isspace, prepared.argv[0])):
+        return f"{result.start_error} (one word is a program's name; a shell line runs as: -- sh -c '...')"
     if result.exit_code != NOT_FOUND or prepared.hidden is None:
         return str(result.start_error)
     return f"{result.start_error} (exists on the host at {prepared.hidden}, not visible inside; mount it with --mount)"

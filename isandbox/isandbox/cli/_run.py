@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING
 
 from isandbox.cli._prepare import Prepared, prepare
-from isandbox.cli._report import end_code, end_lines, error_object, result_object
+from isandbox.cli._report import end_code, end_lines, error_object, error_text, result_object
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import (
     STDERR,
@@ -47,7 +48,9 @@ def run_command(options: RunOptions) -> int:
         return end_code(result)
     except OutputClosedError:
         return OUTPUT_CLOSED
-    except OSError:  # nor can it be said: the terminal has hung up, the disk is full
+    except OSError as error:  # the disk is full, or the terminal has hung up: then nobody hears this either
+        with contextlib.suppress(OSError, OutputClosedError):
+            _fail(error, as_json=False)
         return FAILED
 
 
@@ -75,7 +78,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
     if as_json:
         write_all(STDOUT, _line(error_object(error)))
     else:
-        text = " ".join(str(error).split())
+        text = " ".join(error_text(error).split())
         write_all(STDERR, f"isandbox: {text}\n".encode("utf-8", "surrogateescape"))
     return FAILED
 

@@ -50,7 +50,8 @@ def resolve_source(path: str | os.PathLike[str], what: str) -> str:
 class Mount:
     """A host file or directory, visible at ``target`` inside. Read-only unless ``mode="rw"``.
 
-    ``source`` is resolved when the sandbox is created: a symbolic link mounts what it points to at that moment.
+    ``source`` is looked up when the sandbox is created. A path that leads through a symbolic link is refused; the message has the
+    real one.
     ``target`` is absolute and normal (no ``..``, no ``//``).
     """
 

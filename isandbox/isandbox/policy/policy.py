@@ -13,6 +13,7 @@ from isandbox.policy.mounts import Mount, Workspace, check_path
 from isandbox.policy.quotas import Quotas
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
 # An environment of the kernel's own limit for argv and environment together would leave no room for a command.
@@ -88,7 +89,7 @@ class Policy:
         return (Policy, (self.workspace, self.mounts, env, self.network, self.quotas, self.waive))
 
 
-def as_workspace(value: Workspace | str | None) -> Workspace | None:
+def as_workspace(value: Workspace | str | os.PathLike[str] | None) -> Workspace | None:
     """A `Workspace` from what a caller may write: a record, a path (read-write), or nothing."""
     if value is None or isinstance(value, Workspace):
         return value

@@ -280,6 +280,17 @@ def test_a_working_directory_that_is_not_there(number: int, kind: type[OSError])
         x.result()
 
 
+def test_a_workspace_that_cannot_be_entered() -> None:
+    """Without a cwd the path in the error is the workspace's, which relative paths start at, and not an empty one."""
+    x = exchange(cwd="")
+    x.output_ended("stdout")
+    x.output_ended("stderr")
+    x.status(report(126 << 8, start_errno=errno.EACCES, stage=3), 1.0)
+    x.advance(1.0)
+    with pytest.raises(PermissionError, match=r"'\.'"):
+        x.result()
+
+
 @pytest.mark.parametrize(("status", "number", "found"), [(0, 0, 0), (1 << 8, 2, 2), (9, 0, errno.EIO), (1 << 8, 0, errno.EIO)])
 def test_file_operations(status: int, number: int, found: int) -> None:
     """An errno, success, or EIO for an operation that was killed: never success by default."""

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -83,6 +86,14 @@ def test_help_documents_exit_codes_and_json():
         assert f"\n    {word}  " in text
     for word in ("exit_code", "signal", "fault", "limits_hit", "truncated", "lingering", "start_error", "max_rss", '"error"'):
         assert word in text
+
+
+def test_as_a_module():
+    """`python -m isandbox` is the command line too."""
+    done = subprocess.run(
+        [sys.executable, "-m", "isandbox", "--version"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.split()[-1]) == (0, __version__)
 
 
 def test_version():

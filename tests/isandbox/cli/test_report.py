@@ -55,6 +55,13 @@ def test_lines(result, prepared, line):
     assert list(end_lines(result, prepared)) == [line]
 
 
+def test_a_shell_line_as_one_word():
+    """Who gives a line for a shell as one argument is told how a shell runs it."""
+    prepared = Prepared(type="seccomp", argv=("echo hi; ls",), sandbox={})
+    (line,) = end_lines(ExecResult(127, start_error="echo hi; ls: No such file or directory"), prepared)
+    assert b"-- sh -c" in line
+
+
 def test_no_line_for_an_ordinary_end():
     """A command that ends by itself is nobody's news, also when it failed."""
     assert list(end_lines(ExecResult(1), _prepared())) == []

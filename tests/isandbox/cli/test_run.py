@@ -56,6 +56,7 @@ def test_not_found_and_not_executable(local, project):
     [
         (["--type", "no-such-type"], "no-such-type"),
         (["--type", "local"], "workspace.ro"),
+        (["--type", "local"], "-w DIR:rw"),
         (["-w", "no-such-directory"], "no-such-directory does not exist"),
         (["-w", "/"], "name a project directory"),
         (["--memory", "5MB"], "MiB"),
@@ -143,6 +144,22 @@ def test_closed_output_is_quiet(program, project):
             assert running.stderr.read() == b""
         finally:
             running.kill()
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_output_that_cannot_be_written(program, project, options):
+    """On a full disk the run is 125, and stderr says why, with --json too."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [program, "run", "--type", "local", "-w", ".:rw", *options, "--", "echo", "x"],
+            cwd=project,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
 
 
 @pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -79,11 +79,15 @@ def _arrange_descriptors(pipes: Pipes, failures: int) -> None:
 
 
 def _set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
-    for number, pair in limits:
-        try:
-            resource.setrlimit(number, pair)
-        except ValueError as error:  # how the module says that the limit is above what the caller itself has
-            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM)) from error
+    for number, (soft, hard) in limits:
+        # Never above what the caller itself may have: that would be refused.
+        most = resource.getrlimit(number)[1]
+        resource.setrlimit(number, (_lower(soft, most), _lower(hard, most)))
+
+
+def _lower(one: int, other: int) -> int:
+    """-1 is "no limit"."""
+    return max(one, other) if min(one, other) < 0 else min(one, other)
 
 
 def _file_operation(start: Start, plan: Plan) -> None:
