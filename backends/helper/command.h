@@ -31,7 +31,7 @@ struct command {
   u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
   u64 started_ns, deadline_ns, sweep_ns, sweep_until_ns;
 
-  /* Written by one process, read by another; see signal_command for the order that matters. */
+  /* Written by one process, read by another; see command_signal for the order that matters. */
   volatile i32 child;      /* pid of the command, 0 before it starts and after it is reaped */
   volatile i32 signalling; /* the server is about to use CHILD */
   volatile u32 fault;

@@ -203,14 +203,14 @@ end_without_server (struct command *c)
   exit_now (1);
 }
 
-/* Until a child has ended, or the server has. All signals are blocked since before the first child, so none is lost. */
+/* Until a child has ended, or the server has; called again and again. All signals are blocked since before the first child, so none is lost. */
 static void
 wait_for_news (struct command *c)
 {
   u64 wanted = 1ull << (SIGCHLD - 1) | 1ull << (SIGHUP - 1);
-  SYS (rt_sigtimedwait, &wanted, 0, 0, 8);
-  if ((i32) SYS0 (getppid) != c->server)
+  if ((i32) SYS0 (getppid) != c->server) /* first: it may have died before this keeper asked to be told */
     end_without_server (c);
+  SYS (rt_sigtimedwait, &wanted, 0, 0, 8);
 }
 
 /* Where commands share the uid of file operations, one that stops them would hang the host's call. */

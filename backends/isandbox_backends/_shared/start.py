@@ -52,7 +52,7 @@ class Blueprint:
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
     with _undo(blueprint) as client:
         client.wait_ready(time.monotonic() + blueprint.request.start_timeout)
-    return BlockingNative(_core(blueprint, client))
+        return BlockingNative(_core(blueprint, client))
 
 
 async def start_async(blueprint: Blueprint) -> AsyncNative:
@@ -61,7 +61,7 @@ async def start_async(blueprint: Blueprint) -> AsyncNative:
             await asyncio.wait_for(_ready(client), blueprint.request.start_timeout)
         except TimeoutError as error:
             raise HelperStartError(0, "no answer", "in the time that a start may take") from error
-    return AsyncNative(_core(blueprint, client))
+        return AsyncNative(_core(blueprint, client))
 
 
 @contextlib.contextmanager
@@ -73,8 +73,7 @@ def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
         yield client
     except BaseException as error:
         if client is not None:
-            client.hang_up()
-            client.reap()
+            client.give_up()
         for directory in blueprint.scratch:
             with contextlib.suppress(OSError):
                 remove_tree(directory)
