@@ -155,7 +155,7 @@ keeper_report (int fd, struct command *c, int wait_status, int lingering)
   struct exit_report report = {
     .id = c->start.id,
     .wait_status = wait_status,
-    .fault = c->fault,
+    .fault = command_fault (c),
     .start_errno = c->start_errno,
     .start_stage = c->start_stage,
     .lingering = (u32) lingering,
@@ -251,7 +251,7 @@ reap (struct command *c, i32 child)
         }
       else
         SYS (wait4, info.pid, 0, __WALL, 0);
-      if (ended && !c->reported && !c->fault)
+      if (ended && !c->reported && command_settle (c, OWN_END))
         keeper_report (KEEPER_STATUS_FD, c, status, children_left ());
     }
   if (!c->reported)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import tempfile
 import threading
 import time
@@ -179,6 +180,28 @@ def test_a_loop_that_ends_with_a_running_command(backend: str) -> None:
     assert {c.pid for c in psutil.Process().children()} == children
     for place in set(os.listdir(tempfile.gettempdir())) - places:
         remove_tree(os.path.join(tempfile.gettempdir(), place))
+
+
+def test_a_fork_while_another_thread_waits(backend: str) -> None:
+    """A handle that a thread of the parent was busy with at the fork raises SandboxClosedError in the child, and never hangs."""
+    with sync.create_sandbox(backend) as sandbox:
+        process = sandbox.start(["sleep", "100"])
+        waiter = threading.Thread(target=lambda: process.wait().fault)
+        waiter.start()
+        time.sleep(0.1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer Pythons warn of forks with threads
+            child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            try:
+                process.wait()
+            except SandboxClosedError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        process.kill()
+        waiter.join(20)
 
 
 def test_kill_and_close_from_other_threads(backend: str) -> None:

@@ -21,14 +21,14 @@ from isandbox_backends._shared.helper import HelperProgram
 pytestmark = [pytest.mark.native, pytest.mark.parametrize("backend", ["seccomp", "local"])]
 
 SILENT = """#!{python} -IS
-import os, signal
+import signal, time
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGHUP])
-os.read(os.pipe()[0], 1)
+time.sleep(60)  # not for ever, should a test of it fail
 """
 HELLO_FIRST = """#!{python} -IS
-import os, struct
+import os, struct, time
 os.write(4, struct.pack("<IHH4I", 16, 1, 0, 1, 1, 0, 0))
-os.read(os.pipe()[0], 1)
+time.sleep(60)  # not for ever, should a test of it fail
 """
 
 

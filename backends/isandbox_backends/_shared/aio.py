@@ -44,9 +44,13 @@ class AsyncProcess(IProcess):
         self._reader = OutputReader()
         self._timer: asyncio.TimerHandle | None = None
         self._kill_sent = False
-        self._loop.add_reader(ends.status, self._take_status)
-        if ends.pending:
-            self._loop.add_writer(ends.stdin, self._feed_stdin)
+        try:
+            self._loop.add_reader(ends.status, self._take_status)
+            if ends.pending:
+                self._loop.add_writer(ends.stdin, self._feed_stdin)
+        except BaseException:  # the loop must not know numbers that are closed next
+            self._forget_descriptors()
+            raise
         self._set_timer()
 
     @property
