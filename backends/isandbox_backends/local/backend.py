@@ -126,8 +126,8 @@ class LocalBackend(Backend):
             workspace=workspace,
             layers=partial(_layers, python),
             explain=_explain,
-            # One by one: empty, they go without a descriptor, which may be what is missing.
-            scratch=(*(f"{base}/{name}" for name in _PLACES), base),
+            scratch=(base,),
+            made=(*(f"{base}/{name}" for name in _PLACES), base),
             helper=helper,
         )
 
