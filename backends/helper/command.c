@@ -165,8 +165,8 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
 void
 command_end (struct command *c, u32 fault)
 {
-  if (!c->fault && !c->reported)
-    c->fault = fault;
+  if (!c->reported)
+    command_settle (c, fault);
   if (!c->sweep_until_ns)
     c->sweep_until_ns = now_ns () + SWEEP_LIMIT_NS;
   sweep (c);
@@ -198,8 +198,8 @@ command_keeper_gone (struct command *c, int wait_status)
       sweep_orphans ();
       if (!c->reported)
         {
-          if (!c->fault)
-            c->fault = FAULT_KILLED;
+          if (!command_fault (c))
+            c->verdict = FAULT_KILLED;
           keeper_report (c->fd_status, c, SIGKILL, 0);
         }
     }

@@ -14,6 +14,8 @@
 #define STACK_SIZE 16384
 #define INLINE_REQUEST 8192
 
+#define OWN_END (~0u)
+
 /* Descriptor numbers inside a keeper. */
 #define KEEPER_STATUS_FD 3
 #define KEEPER_SCRIPT_FD 4
@@ -31,10 +33,10 @@ struct command {
   u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
   u64 started_ns, deadline_ns, sweep_ns, sweep_until_ns;
 
-  /* Written by one process, read by another; see signal_command for the order that matters. */
+  /* Written by one process, read by another; see command_signal for the order that matters. */
   volatile i32 child;      /* pid of the command, 0 before it starts and after it is reaped */
   volatile i32 signalling; /* the server is about to use CHILD */
-  volatile u32 fault;
+  volatile u32 verdict;    /* settled once: OWN_END by the keeper, or the fault of whoever ended it; 0 as long as it is open */
   volatile u32 reported;   /* the keeper has sent EXIT */
   volatile u32 start_errno, start_stage;
 
@@ -42,6 +44,21 @@ struct command {
   u8 keeper_stack[STACK_SIZE] __attribute__ ((aligned (16)));
   u8 child_stack[STACK_SIZE] __attribute__ ((aligned (16)));
 };
+
+/* Of the command's own end and the sandbox's, the first counts, whatever the other one is about to report. */
+static inline int
+command_settle (struct command *c, u32 verdict)
+{
+  u32 open = 0;
+  return __atomic_compare_exchange_n (&c->verdict, &open, verdict, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static inline u32
+command_fault (const struct command *c)
+{
+  u32 verdict = __atomic_load_n (&c->verdict, __ATOMIC_SEQ_CST);
+  return verdict == OWN_END ? FAULT_NONE : verdict;
+}
 
 extern struct command *commands; /* those whose keeper lives */
 

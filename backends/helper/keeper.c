@@ -167,7 +167,7 @@ keeper_report (int fd, struct command *c, int wait_status, int lingering)
   struct exit_report report = {
     .id = c->start.id,
     .wait_status = wait_status,
-    .fault = c->fault,
+    .fault = command_fault (c),
     .start_errno = c->start_errno,
     .start_stage = c->start_stage,
     .lingering = (u32) lingering,
@@ -215,14 +215,14 @@ end_without_server (struct command *c)
   exit_now (1);
 }
 
-/* Until a child has ended, or the server has. All signals are blocked since before the first child, so none is lost. */
+/* Until a child has ended, or the server has; called again and again. All signals are blocked since before the first child, so none is lost. */
 static void
 wait_for_news (struct command *c)
 {
   u64 wanted = 1ull << (SIGCHLD - 1) | 1ull << (SIGHUP - 1);
-  SYS (rt_sigtimedwait, &wanted, 0, 0, 8);
-  if ((i32) SYS0 (getppid) != c->server)
+  if ((i32) SYS0 (getppid) != c->server) /* first: it may have died before this keeper asked to be told */
     end_without_server (c);
+  SYS (rt_sigtimedwait, &wanted, 0, 0, 8);
 }
 
 /* Where commands share the uid of file operations, one that stops them would hang the host's call. */
@@ -263,7 +263,7 @@ reap (struct command *c, i32 child)
         }
       else
         SYS (wait4, info.pid, 0, __WALL, 0);
-      if (ended && !c->reported && !c->fault)
+      if (ended && !c->reported && command_settle (c, OWN_END))
         keeper_report (KEEPER_STATUS_FD, c, status, children_left ());
     }
   if (!c->reported)

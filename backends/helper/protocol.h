@@ -40,8 +40,6 @@ enum fault {
   FAULT_KILLED = 6,
 };
 
-enum limit { LIMIT_FILE_SIZE = 1 };
-
 /* Where a command failed before its program ran. */
 enum start_stage { STAGE_NONE = 0, STAGE_STDIO = 1, STAGE_IDENTITY = 2, STAGE_CWD = 3, STAGE_EXEC = 4, STAGE_FILE = 5 };
 
@@ -61,7 +59,7 @@ struct start_request {
 struct exit_report {
   u32 id;
   i32 wait_status; /* as wait4 gives it */
-  u32 fault, limits, start_errno, start_stage;
+  u32 fault, reserved, start_errno, start_stage;
   u32 lingering; /* processes of the command still live */
   u32 maxrss_kb;
   u64 utime_us, stime_us, duration_us;

@@ -192,7 +192,7 @@ take_time (void)
   u64 now = now_ns ();
   for (struct command *c = commands; c; c = c->next)
     {
-      if (c->deadline_ns && !c->reported && !c->fault)
+      if (c->deadline_ns && !c->reported && !command_fault (c))
         {
           if (c->deadline_ns <= now)
             command_end (c, FAULT_TIMEOUT);

@@ -40,9 +40,9 @@ watch (void)
           largest = bytes;
           culprit = c;
         }
-      if (plan.mode->cpu_ns && ticks * TICK_NS > plan.mode->cpu_ns && !c->fault)
+      if (plan.mode->cpu_ns && ticks * TICK_NS > plan.mode->cpu_ns && !command_fault (c))
         command_end (c, FAULT_CPU);
     }
-  if (plan.mode->memory && total > plan.mode->memory && culprit && !culprit->fault)
+  if (plan.mode->memory && total > plan.mode->memory && culprit && !command_fault (culprit))
     command_end (culprit, FAULT_OOM);
 }

@@ -29,8 +29,7 @@ class ProcessSpec:
     """One command, checked. A frozen record so that fields can be added without breaking a backend.
 
     Exactly one of ``script`` (for ``/bin/sh -c``) and ``argv`` is set. ``stdin`` is ``None`` for "at EOF", bytes to send,
-    or ``"pipe"`` for a handle that writes. ``timeout`` is seconds, ``None`` the sandbox's life. ``output_limit`` is
-    ``Quotas.output``.
+    or ``"pipe"`` for a handle that writes. ``timeout`` is seconds, ``None`` the sandbox's life.
     """
 
     argv: tuple[str, ...] = ()

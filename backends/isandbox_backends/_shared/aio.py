@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from collections import deque
@@ -38,13 +37,20 @@ class AsyncProcess(IProcess):
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._queued = 0
         self._keeping = False
+        self._waiting = 0
+        self._stdin_turn = asyncio.Lock()
+        self._writable: asyncio.Future[None] | None = None
         self._reading: set[int] = set()
         self._reader = OutputReader()
         self._timer: asyncio.TimerHandle | None = None
         self._kill_sent = False
-        self._loop.add_reader(ends.status, self._take_status)
-        if ends.pending:
-            self._loop.add_writer(ends.stdin, self._feed_stdin)
+        try:
+            self._loop.add_reader(ends.status, self._take_status)
+            if ends.pending:
+                self._loop.add_writer(ends.stdin, self._feed_stdin)
+        except BaseException:  # the loop must not know numbers that are closed next
+            self._forget_descriptors()
+            raise
         self._set_timer()
 
     @property
@@ -65,7 +71,11 @@ class AsyncProcess(IProcess):
         if not self._ended.done():
             if not self._keeping:
                 self._resume_reading()
-            await asyncio.shield(self._ended)
+            self._waiting += 1
+            try:
+                await asyncio.shield(self._ended)
+            finally:
+                self._waiting -= 1
 
     async def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
         self._keeping = True
@@ -85,6 +95,8 @@ class AsyncProcess(IProcess):
             self._keeping = False
             self._chunks.clear()
             self._queued = 0
+            if (self._waiting or self._exchange.exited) and not self._ended.done():
+                self._resume_reading()  # whoever waits had left that to the iteration
 
     def _resume_reading(self) -> None:
         self._exchange.resume(time.monotonic())
@@ -171,6 +183,7 @@ class AsyncProcess(IProcess):
             drain(list(self._ends.outputs))
             self._ends.outputs.clear()
         self._ends.close()
+        self._stdin_is_news()
         if self._exchange.lost is not None and not self._client.closed:
             self._client.destroy()
         self._ended.set_result(None)
@@ -203,38 +216,35 @@ class AsyncProcess(IProcess):
 
     async def write_stdin(self, data: bytes) -> None:
         left = memoryview(data)
-        while left:
-            if self._ends.stdin < 0:
-                raise BrokenPipeError("stdin is closed")
-            try:
-                left = left[os.write(self._ends.stdin, left) :]
-            except BlockingIOError:
-                await self._stdin_writable()
+        async with self._stdin_turn:
+            while left:
+                if self._ends.stdin < 0:
+                    raise BrokenPipeError("stdin is closed")
+                try:
+                    left = left[os.write(self._ends.stdin, left) :]
+                except BlockingIOError:
+                    await self._stdin_writable()
 
     async def _stdin_writable(self) -> None:
-        fd = self._ends.stdin
-        writable = self._loop.create_future()
-        self._loop.add_writer(fd, _set, writable)
+        self._writable = self._loop.create_future()
+        self._loop.add_writer(self._ends.stdin, self._stdin_is_news)
         try:
-            await asyncio.wait({writable, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+            await self._writable
         finally:
-            with contextlib.suppress(OSError, ValueError):
-                self._loop.remove_writer(fd)
+            self._writable = None
+            if self._ends.stdin >= 0:  # else it was taken out before it was closed, and its number may be another's by now
+                self._loop.remove_writer(self._ends.stdin)
+
+    def _stdin_is_news(self) -> None:
+        """Writable again, or closed: who waits for that looks again."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
 
     async def close_stdin(self) -> None:
         if self._ends.stdin >= 0:
             self._loop.remove_writer(self._ends.stdin)
         self._ends.close_stdin()
+        self._stdin_is_news()
 
     async def resize(self, rows: int, columns: int) -> None:
         raise UnsupportedError("resize: this command has no terminal", option="resize")
-
-    def __del__(self) -> None:
-        if not self._ended.done() and not self._loop.is_closed():
-            self._forget_descriptors()
-        self._ends.close()
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

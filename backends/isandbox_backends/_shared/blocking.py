@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -14,6 +15,7 @@ from isandbox.errors import UnsupportedError
 from isandbox.sync.process import IProcess
 from isandbox_backends._shared.drain import drain
 from isandbox_backends._shared.endpoints import OutputReader
+from isandbox_backends._shared.host_process import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +38,7 @@ class BlockingProcess(IProcess):
         self._keeping = False
         self._kill_sent = False
         self._over = False
+        remember(self)
 
     @property
     def pid(self) -> int | None:
@@ -88,7 +91,9 @@ class BlockingProcess(IProcess):
             elif fd in ends.outputs:
                 self._take_output(fd, now)
             elif fd == ends.stdin:
-                ends.feed_stdin()
+                with self._stdin_lock:
+                    if ends.stdin >= 0:
+                        ends.feed_stdin()
         exchange.advance(now)
         exchange.pause(now)
         if exchange.over_output and not self._kill_sent:
@@ -161,13 +166,13 @@ class BlockingProcess(IProcess):
                 fd = self._ends.stdin
                 if fd < 0:
                     raise BrokenPipeError("stdin is closed")
-                try:
+                with contextlib.suppress(BlockingIOError):
                     left = left[os.write(fd, left) :]
                     continue
-                except BlockingIOError:
-                    poll = select.poll()
-                    poll.register(fd, select.POLLOUT)
-                    poll.poll(50)
+            # Without the lock, which whoever closes stdin has to get; so not for long, as the number may mean another file.
+            poll = select.poll()
+            poll.register(fd, select.POLLOUT)
+            poll.poll(50)
 
     def close_stdin(self) -> None:
         with self._stdin_lock:
@@ -176,5 +181,9 @@ class BlockingProcess(IProcess):
     def resize(self, rows: int, columns: int) -> None:
         raise UnsupportedError("resize: this command has no terminal", option="resize")
 
-    def __del__(self) -> None:
-        self._ends.close()
+    def abandon(self) -> None:
+        """In a forked child: another thread of the parent may have held the locks."""
+        self._pump_lock, self._stdin_lock = threading.RLock(), threading.Lock()
+
+    def end(self) -> None:
+        """At exit: whoever ends the sandbox ends the command."""

@@ -25,6 +25,7 @@ from isandbox_backends._shared.protocol import (
     Hello,
     Launched,
     ProtocolError,
+    Reply,
     StartFailed,
     StartFlag,
     encode_kill,
@@ -35,6 +36,8 @@ from isandbox_backends._shared.protocol import (
 # A helper that does not read its socket for this long is lost; it never blocks on a command's account.
 _SEND_TIMEOUT = 5.0
 _END_TIMEOUT = 2.0
+# A launcher ends by itself once the sandbox's first process is made, or when we are gone.
+_LAUNCH_TIMEOUT = 1.0
 
 
 class HelperStartError(Exception):
@@ -49,7 +52,7 @@ class HelperStartError(Exception):
 class HelperClient:
     """One helper process. The methods that send may be called from any thread.
 
-    Making it starts the helper; `feed` its first bytes until `hello` is set. Raises `OSError` when it cannot be executed.
+    Making it starts the helper; `receive` until that is true. Raises `HelperStartError` when it cannot be executed.
     """
 
     def __init__(self, program: HelperProgram, plan: Iterable[Record]) -> None:
@@ -58,17 +61,26 @@ class HelperClient:
         self._pidfd = -1
         self._decoder = Decoder()
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
         self._next_id = 0
         self._closed = False
-        self._socket, theirs = socket.socketpair()
+        self._launcher = 0
+        encoded = encode_plan(plan)
+        try:
+            self._socket, theirs = socket.socketpair()
+        except OSError as error:
+            raise _not_started(error) from error
         remember(self)  # now, not when the sandbox is there: another thread may fork during the start
         try:
             with theirs:
-                self._launcher = _spawn(program, encode_plan(plan), theirs)
-        except BaseException:
+                self._launcher = _spawn(program, encoded, theirs)
+            self._socket.settimeout(_SEND_TIMEOUT)
+        except OSError as error:
             self._socket.close()
+            raise _not_started(error) from error
+        except BaseException:
+            self.give_up()
             raise
-        self._socket.settimeout(_SEND_TIMEOUT)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -77,22 +89,26 @@ class HelperClient:
         """Read what there is of the start's answer; true when the helper is ready. Raises `HelperStartError`."""
         try:
             data = self._socket.recv(4096)
-            replies = list(self._decoder.feed(data))
+            for reply in self._decoder.feed(data):
+                self._take(reply)
         except (OSError, ProtocolError) as error:
             raise HelperStartError(0, "the helper's answer", str(error)) from error
-        for reply in replies:
-            if isinstance(reply, Launched):
-                self._launched(reply.pid)
-            elif isinstance(reply, StartFailed):
-                raise HelperStartError(reply.errno, reply.stage, reply.subject)
-            elif isinstance(reply, Hello):
-                if reply.version != PROTOCOL_VERSION or not reply.features & FEATURE_FDS:
-                    raise HelperStartError(0, f"protocol {reply.version}", f"is not {PROTOCOL_VERSION} with descriptors")
-                self.hello = reply
-                self._reap_launcher()
         if not data and self.hello is None:
             raise HelperStartError(0, "the helper ended", "without a word")
         return self.hello is not None
+
+    def _take(self, reply: Reply) -> None:
+        if isinstance(reply, Launched):
+            self._launched(reply.pid)
+        elif isinstance(reply, StartFailed):
+            raise HelperStartError(reply.errno, reply.stage, reply.subject)
+        elif isinstance(reply, Hello):
+            if reply.version != PROTOCOL_VERSION or not reply.features & FEATURE_FDS:
+                raise HelperStartError(0, f"protocol {reply.version}", f"is not {PROTOCOL_VERSION} with descriptors")
+            if self.pid is None:
+                raise HelperStartError(0, "the helper's answer", "ready before it was launched")
+            self.hello = reply
+            self._reap_launcher(_LAUNCH_TIMEOUT)
 
     def _launched(self, pid: int) -> None:
         if self.pid is not None:
@@ -113,8 +129,15 @@ class HelperClient:
             if poll.poll(left * 1000) and self.receive():
                 return
 
+    def new_id(self) -> int:
+        """For `start`: known before anything is sent, so that whatever has been started can be ended."""
+        with self._lock:
+            self._next_id = self._next_id % 0xFFFFFFFE + 1
+            return self._next_id
+
     def start(
         self,
+        id: int,
         argv: Sequence[str],
         env: Mapping[str, str],
         cwd: str,
@@ -123,26 +146,22 @@ class HelperClient:
         flags: StartFlag,
         timeout: float | None,
         operation: int = 0,
-    ) -> int:
-        """Send START with the command's descriptors (order: protocol.h) and return the command's id."""
-        with self._lock:
-            self._next_id = id_ = self._next_id % 0xFFFFFFFE + 1
-            frame = encode_start(
-                id_,
-                argv,
-                env,
-                cwd,
-                flags=flags,
-                timeout=timeout,
-                descriptors=len(descriptors),
-                operation=operation,
-            )
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-            with self._errors():
-                sent = self._socket.sendmsg([frame], rights)
-                if sent < len(frame):
-                    self._socket.sendall(memoryview(frame)[sent:])
-        return id_
+    ) -> None:
+        """Send START with the command's descriptors (order: protocol.h)."""
+        count = len(descriptors)
+        frame = encode_start(id, argv, env, cwd, flags=flags, timeout=timeout, descriptors=count, operation=operation)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        with self._lock, self._errors():
+            sent = self._socket.sendmsg([frame], rights)
+            if sent < len(frame):
+                self._send_rest(memoryview(frame)[sent:])
+
+    def _send_rest(self, data: memoryview) -> None:
+        try:
+            self._socket.sendall(data)
+        except BaseException:  # also a Ctrl-C: what follows half a frame would be read as its rest
+            self.destroy()
+            raise
 
     def kill(self, id: int, fault: str) -> None:
         """End every process of a command. Nothing happens when the helper is gone: so are they."""
@@ -162,6 +181,8 @@ class HelperClient:
         try:
             yield
         except OSError as error:
+            if self._closed:  # by another thread, in the middle of this call
+                raise SandboxClosedError("the sandbox is closed") from error
             self.destroy()  # half a frame may have been sent: what follows it would be read as its rest
             raise SandboxLostError("the sandbox is gone: its first process does not answer") from error
 
@@ -175,20 +196,48 @@ class HelperClient:
     def hang_up(self) -> int:
         """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
         forget(self)
-        self._closed = True
+        with self._ending:
+            self._closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # also for copies of it, and for a thread that is sending
         self._socket.close()
         return self._pidfd
+
+    def give_up(self) -> None:
+        """End a helper that is not ready, whatever it is doing, and leave nothing of it."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+        launcher = self._launcher
+        self._reap_launcher(_LAUNCH_TIMEOUT)
+        # The launcher has ended. If it made the sandbox's first process, which is our child, it has said so before.
+        with contextlib.suppress(OSError, ProtocolError, HelperStartError):
+            self._socket.setblocking(False)
+            while self.pid is None and (data := self._socket.recv(4096)):
+                for reply in self._decoder.feed(data):
+                    if isinstance(reply, Launched) and reply.pid != launcher:
+                        self._launched(reply.pid)
+        self.hang_up()
+        self.reap()
 
     def reap(self, *, timeout: float = _END_TIMEOUT) -> None:
         """After `hang_up`: wait for the helper's end, by force past ``timeout`` seconds, and leave no zombie.
 
         What the kernel cannot end (a process that waits for a dead file server) is not waited for: a line in the log.
         """
-        self._reap_launcher()
-        ended = self._ended(timeout)
-        if not ended:
-            self.destroy()
+        self._reap_launcher(timeout)
+        try:
             ended = self._ended(timeout)
+        except BaseException:  # a Ctrl-C while it ends: no patience, but nothing is left either
+            self._kill()
+            ended = self._ended(timeout)
+            self._let_go(ended=ended)
+            raise
+        if not ended:
+            self._kill()
+            ended = self._ended(timeout)
+        self._let_go(ended=ended)
+
+    def _let_go(self, *, ended: bool) -> None:
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
@@ -207,7 +256,14 @@ class HelperClient:
         return bool(poll.poll(timeout * 1000))
 
     def destroy(self) -> None:
-        """SIGKILL to the helper's first process; in a pid namespace that ends everything in it."""
+        """SIGKILL to the helper's first process; in a pid namespace that ends everything in it. Nothing when it is closed:
+        then it ends anyway, and its number may be another process's soon.
+        """
+        with self._ending:
+            if not self._closed:
+                self._kill()
+
+    def _kill(self) -> None:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
@@ -217,43 +273,63 @@ class HelperClient:
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
-        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._lock, self._ending = threading.Lock(), threading.Lock()  # another thread of the parent may have held them
         self._closed = True
         self._socket.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _reap_launcher(self) -> None:
-        if self._launcher and self._launcher != self.pid:
-            _wait_for(self._launcher)
-        self._launcher = 0
+    def _reap_launcher(self, timeout: float) -> None:
+        """It ends by itself, in a moment. One that does not (a mount source on a dead file server) is ended by force."""
+        launcher, self._launcher = self._launcher, 0
+        if not launcher or launcher == self.pid:
+            return
+        if not _ended_within(launcher, timeout):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(launcher, signal.SIGKILL)
+            if not _ended_within(launcher, timeout):
+                log.warning("the helper's launcher %s does not end; it is stuck in the kernel", launcher)
+
+    def __del__(self) -> None:
+        # A client that was dropped: the socket closes itself, this is an int.
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
 
 
 def _spawn(program: HelperProgram, plan: bytes, control: socket.socket) -> int:
     plan_fd = anonymous_file("isandbox-plan", plan, sealed=True)
     try:
-        # Sources below the targets 3 and 4 would be overwritten by the first dup2.
-        sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 5) if fd < 5 else fd for fd in (plan_fd, control.fileno())]
+        copies: list[int] = []
         try:
-            actions = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in zip(sources, (3, 4), strict=True)]
+            actions = []
+            for source, target in ((plan_fd, 3), (control.fileno(), 4)):
+                if source < 5:  # the first dup2 would overwrite it
+                    source = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, 5)  # noqa: PLW2901
+                    copies.append(source)
+                actions.append((os.POSIX_SPAWN_DUP2, source, target))
             return os.posix_spawn(program.path, program.argv, program.env, file_actions=actions)
         finally:
-            for source in sources:
-                if source not in (plan_fd, control.fileno()):
-                    os.close(source)
+            for copy in copies:
+                os.close(copy)
     finally:
         os.close(plan_fd)
 
 
+def _not_started(error: OSError) -> HelperStartError:
+    return HelperStartError(error.errno or 0, "the helper", "could not be started")
+
+
 def _ended_within(pid: int, timeout: float) -> bool:
-    """Where there are no pidfds: ask until it has ended, without reaping it twice."""
-    until = time.monotonic() + timeout
-    with contextlib.suppress(ChildProcessError):
+    """Without a pidfd: ask until it has ended, and reap it."""
+    until, pause = time.monotonic() + timeout, 0.0001
+    with contextlib.suppress(ChildProcessError):  # reaped by somebody else
         while os.waitpid(pid, os.WNOHANG) == (0, 0):
             if time.monotonic() > until:
                 return False
-            time.sleep(0.005)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.005)
     return True
 
 

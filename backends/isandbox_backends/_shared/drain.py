@@ -10,6 +10,9 @@ import os
 import selectors
 import threading
 import time
+from collections.abc import Iterable
+
+from isandbox_backends._shared.host_process import log
 
 _CHUNK = 65_536
 # Between two rounds: a child that never stops writing costs the host a little, not half a core.
@@ -24,27 +27,41 @@ class _Drain:
         self._new: list[int] = []
 
     def take(self, fds: list[int]) -> None:
-        """Own these descriptors from now on: read them to their end, then close them."""
+        """Own these descriptors from now on: read them to their end, then close them. Never raises: what cannot be read is
+        closed, and whoever writes to it gets SIGPIPE.
+        """
         with self._lock:
-            if self._selector is None:
-                self._start()
-            self._new += fds
-        os.write(self._wake, b"\0")
+            try:
+                if self._selector is None:
+                    self._start()
+                self._new += fds
+                os.write(self._wake, b"\0")
+            except (OSError, RuntimeError) as error:  # no descriptors, no threads, or somebody has closed what was ours
+                log.warning("output of background processes is not read any more: %s", error)
+                self._new = [fd for fd in self._new if fd not in fds]
+                _close(fds)
 
     def forget(self) -> None:
         """In a forked child there is no thread; the descriptors are the parent's business."""
         if self._selector is not None:
-            for key in list(self._selector.get_map().values()):
-                os.close(key.fd)
+            _close([key.fd for key in list(self._selector.get_map().values())])
+            _close([*self._new, self._wake])
             self._selector.close()
-            os.close(self._wake)
         self.__init__()  # type: ignore[misc]
 
     def _start(self) -> None:
-        wake, self._wake = os.pipe()
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(wake, selectors.EVENT_READ, "wake")
-        threading.Thread(target=self._run, args=(self._selector, wake), name="isandbox-drain", daemon=True).start()
+        wake, end = os.pipe()
+        selector = None
+        try:
+            selector = selectors.DefaultSelector()
+            selector.register(wake, selectors.EVENT_READ)
+            threading.Thread(target=self._run, args=(selector, wake), name="isandbox-drain", daemon=True).start()
+        except BaseException:
+            if selector is not None:
+                selector.close()
+            _close([wake, end])
+            raise
+        self._selector, self._wake = selector, end
 
     def _run(self, selector: selectors.BaseSelector, wake: int) -> None:
         while True:
@@ -54,15 +71,28 @@ class _Drain:
                     data = os.read(key.fd, _CHUNK)
                 except BlockingIOError:  # the command has read its own output
                     continue
+                except OSError:  # somebody has closed it: not ours any more
+                    data = b""
                 if key.fd == wake:
-                    with self._lock:
-                        arrived, self._new = self._new, []
-                    for fd in arrived:
-                        selector.register(fd, selectors.EVENT_READ)
+                    self._begin(selector)
                 elif not data:
                     selector.unregister(key.fd)
-                    with contextlib.suppress(OSError):
-                        os.close(key.fd)
+                    _close([key.fd])
+
+    def _begin(self, selector: selectors.BaseSelector) -> None:
+        with self._lock:
+            arrived, self._new = self._new, []
+        for fd in arrived:
+            try:
+                selector.register(fd, selectors.EVENT_READ)
+            except (OSError, ValueError, KeyError):  # the user's share of watches is used up, or it is closed
+                _close([fd])
+
+
+def _close(fds: Iterable[int]) -> None:
+    for fd in fds:
+        with contextlib.suppress(OSError):
+            os.close(fd)
 
 
 _drain = _Drain()

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from isandbox.errors import SandboxError
 from isandbox_backends._shared.host_process import forget, remember
 from isandbox_backends._shared.portable import anonymous_file, descriptor_path, enlarge_pipe
 from isandbox_backends._shared.protocol import StartFlag
@@ -70,6 +71,15 @@ class Endpoints:
     def end(self) -> None:
         """At exit: whoever ends the sandbox ends the command."""
 
+    def give_up(self, client: HelperClient) -> None:
+        """Nobody will have a handle on this command: end it, whether it has started or not."""
+        if self.id:
+            client.kill(self.id, "cancelled")
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         forget(self)
         self.close_status()
@@ -111,7 +121,8 @@ def start_command(
     owner: int | None = None,
 ) -> Endpoints:
     """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
-    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`, `SandboxClosedError`, `OSError` for want of descriptors.
+    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`,
+    `SandboxClosedError`, and `SandboxError` for want of descriptors or memory.
     """
     ours = Endpoints()
     remember(ours)
@@ -127,9 +138,13 @@ def start_command(
             if script_fd >= 0:
                 flags |= StartFlag.SCRIPT
                 theirs.append(script_fd)
-        ours.id = client.start(argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation)
-    except BaseException:
+        ours.id = client.new_id()
+        client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation)
+    except OSError as error:
         ours.close()
+        raise SandboxError(f"the command was not started: this process cannot make its pipes: {error}") from error
+    except BaseException:  # also a Ctrl-C, whatever has been sent by then
+        ours.give_up(client)
         raise
     finally:
         for fd in theirs:

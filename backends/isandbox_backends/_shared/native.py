@@ -28,6 +28,8 @@ from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
     from isandbox.records import FileInfo, Metrics, SandboxInfo
@@ -69,7 +71,11 @@ class Core:
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
         ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
-        self.emit("exec_started", id=ends.id)
+        try:
+            self.emit("exec_started", id=ends.id)
+        except BaseException:  # a Ctrl-C
+            ends.give_up(self.client)
+            raise
         return ends, exchange
 
     def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
@@ -108,13 +114,15 @@ class Core:
             return self.client.hang_up()
 
     def clean_up(self) -> None:
-        self.client.reap()
-        for path in self.scratch:
-            try:
-                remove_tree(path)
-            except OSError as error:  # close ends in "gone" also when a part of it fails
-                log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
-        self.emit("closed")
+        try:
+            self.client.reap()
+        finally:
+            for path in self.scratch:
+                try:
+                    remove_tree(path)
+                except OSError as error:  # close ends in "gone" also when a part of it fails
+                    log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
+            self.emit("closed")
 
     def ended(self, id: int, exchange: Exchange) -> None:
         """A command has come to its end, or the sandbox has under it."""
@@ -141,7 +149,11 @@ class Core:
 
     def __del__(self) -> None:
         if not self.client.closed:
-            warnings.warn(f"sandbox {self.info.id} was never closed", ResourceWarning, source=self, stacklevel=2)
+            try:
+                warnings.warn(f"sandbox {self.info.id} was never closed", ResourceWarning, source=self, stacklevel=2)
+            finally:  # its processes end; what it left on disk may still be wanted, and stays
+                self.client.hang_up()
+                self.client.reap()
 
     def refuse_renew(self) -> NoReturn:
         raise UnsupportedError(
@@ -164,15 +176,26 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     async def spawn(self, spec: ProcessSpec) -> AsyncProcess:
         self._check_loop()
         ends, exchange = self._core.begin(spec)
-        process = AsyncProcess(self._core.client, ends, exchange, lambda: self._core.ended(ends.id, exchange))
+        process = self._process(ends, exchange, lambda: self._core.ended(ends.id, exchange))
         if spec.want_pid:
-            await process.await_started()
+            try:
+                await process.await_started()
+            except BaseException:  # nobody will have the handle
+                await process.kill()
+                raise
         return process
+
+    def _process(self, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> AsyncProcess:
+        try:
+            return AsyncProcess(self._core.client, ends, exchange, on_end)
+        except BaseException:  # the loop cannot watch its pipes
+            ends.give_up(self._core.client)
+            raise
 
     async def _file(self, call: FileCall[T]) -> T:
         self._check_loop()
         ends, exchange = self._core.begin_file(call)
-        process = AsyncProcess(self._core.client, ends, exchange, _nothing)
+        process = self._process(ends, exchange, _nothing)
         try:
             await process.run_to_end()
         except BaseException:
@@ -241,7 +264,11 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
         ends, exchange = self._core.begin(spec)
         process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.ended(ends.id, exchange))
         if spec.want_pid:
-            process.await_started()
+            try:
+                process.await_started()
+            except BaseException:  # nobody will have the handle
+                process.kill()
+                raise
         return process
 
     def _file(self, call: FileCall[T]) -> T:

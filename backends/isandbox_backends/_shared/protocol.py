@@ -112,7 +112,6 @@ class Exit:
     id: int
     wait_status: int
     fault: Fault | None
-    limits: int
     start_errno: int
     start_stage: StartStage
     lingering: bool
@@ -166,12 +165,11 @@ def _decode(kind: int, payload: bytes) -> Reply:
 
 
 def _decode_exit(payload: bytes) -> Exit:
-    id_, status, fault, limits, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
+    id_, status, fault, _reserved, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
     return Exit(
         id=id_,
         wait_status=status,
         fault=_fault(fault),
-        limits=limits,
         start_errno=_errno(errno),
         start_stage=StartStage(stage),
         lingering=bool(lingering),

@@ -8,15 +8,25 @@ import secrets
 import stat
 import tempfile
 
+from isandbox.errors import SandboxError
+
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def make_scratch(owner: int | None = None) -> str:
-    """A new 0700 directory; with ``owner`` (uid and gid), theirs."""
+def make_scratch(*inside: str) -> str:
+    """A new 0700 directory with such directories in it. Raises `SandboxError` and leaves nothing when it cannot be made."""
     path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{secrets.token_hex(8)}")
-    os.mkdir(path, 0o700)
-    if owner is not None:
-        os.chown(path, owner, owner)
+    try:
+        os.mkdir(path, 0o700)
+        for name in inside:
+            os.mkdir(f"{path}/{name}", 0o700)
+    except BaseException as error:
+        for place in (*(f"{path}/{name}" for name in inside), path):
+            with contextlib.suppress(OSError):
+                os.rmdir(place)
+        if isinstance(error, OSError):
+            raise SandboxError(f"a temporary directory for the sandbox could not be made: {error}") from error
+        raise
     return path
 
 

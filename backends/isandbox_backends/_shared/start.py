@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core
-from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,6 +44,9 @@ class Blueprint:
     layers: Callable[[Hello], Mapping[str, str]]
     explain: Callable[[HelperStartError], SandboxError]
     scratch: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    """The directories of ``scratch`` before any command has run: empty, the inner ones first. Removing them takes no
+    descriptor, which may be what is missing when a start fails."""
     command_owner: int | None = None
     helper: HelperProgram | None = None
     """``None``: the native one, and an error where it is missing."""
@@ -52,7 +55,7 @@ class Blueprint:
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
     with _undo(blueprint) as client:
         client.wait_ready(time.monotonic() + blueprint.request.start_timeout)
-    return BlockingNative(_core(blueprint, client))
+        return BlockingNative(_core(blueprint, client))
 
 
 async def start_async(blueprint: Blueprint) -> AsyncNative:
@@ -61,7 +64,7 @@ async def start_async(blueprint: Blueprint) -> AsyncNative:
             await asyncio.wait_for(_ready(client), blueprint.request.start_timeout)
         except TimeoutError as error:
             raise HelperStartError(0, "no answer", "in the time that a start may take") from error
-    return AsyncNative(_core(blueprint, client))
+        return AsyncNative(_core(blueprint, client))
 
 
 @contextlib.contextmanager
@@ -73,11 +76,10 @@ def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
         yield client
     except BaseException as error:
         if client is not None:
-            client.hang_up()
-            client.reap()
-        for directory in blueprint.scratch:
+            client.give_up()
+        for directory in blueprint.made:
             with contextlib.suppress(OSError):
-                remove_tree(directory)
+                os.rmdir(directory)
         if isinstance(error, HelperStartError):
             raise blueprint.explain(error) from error
         raise

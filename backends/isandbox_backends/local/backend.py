@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.protocol import Hello
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PLACES = ("home", "tmp", "workspace")
 NO_ISOLATION = "no isolation: a command can do whatever the user who runs isandbox can do"
 
 
@@ -112,9 +113,8 @@ class LocalBackend(Backend):
         path = None if given is None else real_source(given.path, "workspace")
         if path is not None and not os.path.isdir(path):
             raise ConfigurationError(f"workspace: {path} is not a directory")
-        base = make_scratch()
-        for name in ("home", "tmp", "workspace"):
-            os.mkdir(f"{base}/{name}", 0o700)
+        helper = python_helper() if python else None
+        base = make_scratch(*_PLACES)
         workspace = path or f"{base}/workspace"
         return Blueprint(
             backend=self.name,
@@ -127,7 +127,8 @@ class LocalBackend(Backend):
             layers=partial(_layers, python),
             explain=_explain,
             scratch=(base,),
-            helper=python_helper() if python else None,
+            made=(*(f"{base}/{name}" for name in _PLACES), base),
+            helper=helper,
         )
 
 

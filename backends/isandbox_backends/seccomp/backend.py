@@ -6,10 +6,11 @@ import os
 import random
 import resource
 import sys
+from errno import EMFILE, ENFILE, ENOMEM
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
-from isandbox.errors import ConfigurationError, UnsupportedError
+from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
@@ -71,7 +72,9 @@ class SeccompBackend(Backend):
             with open("/proc/sys/user/max_user_namespaces", "rb", buffering=0) as file:
                 if int(file.read()) == 0:
                     return "user namespaces are off: sysctl -w user.max_user_namespaces=65536"
-        except (OSError, ValueError):
+        except OSError as error:
+            if error.errno in (EMFILE, ENFILE, ENOMEM):
+                return f"this process cannot open files: {error.strerror}"
             return "this kernel has no user namespaces (CONFIG_USER_NS)"
         return None
 
@@ -98,6 +101,10 @@ class SeccompBackend(Backend):
         policy = request.policy
         root = os.geteuid() == 0
         mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
+        try:
+            host_view()
+        except OSError as error:  # only the first time: it is remembered
+            raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
         first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
         return Blueprint(
             backend=self.name,

@@ -12,9 +12,10 @@ import os
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelledError
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from isandbox.errors import ConfigurationError, SandboxClosedError
+from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
 from isandbox.sync.sandbox import ISandbox
@@ -45,19 +46,52 @@ class _LoopThread:
         except ConfigurationError:
             coroutine.close()
             raise
+        try:
+            loop = self._running_loop()
+        except BaseException:
+            coroutine.close()
+            raise
+        # Not `run_coroutine_threadsafe`: its future is cancelled at once, whatever the coroutine still has to undo.
+        outcome: Future[T] = Future()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            tasks.append(loop.create_task(coroutine))
+            tasks[0].add_done_callback(lambda task: _pass_on(task, outcome))
+
+        loop.call_soon_threadsafe(begin)
+        try:
+            return outcome.result()
+        except BaseException:
+            if not outcome.done():
+                loop.call_soon_threadsafe(lambda: tasks[0].cancel())  # noqa: PLW0108 - when it has begun
+                with contextlib.suppress(FutureCancelledError, Exception):
+                    outcome.result(timeout=5)
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="isandbox-loop", daemon=True).start()
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            if not future.done():
-                future.cancel()
-                with contextlib.suppress(FutureCancelledError, Exception):
-                    future.result(timeout=5)
-            raise
+                try:
+                    loop = asyncio.new_event_loop()
+                except OSError as error:
+                    raise SandboxError(f"the thread of the blocking interface could not be started: {error}") from error
+                try:
+                    threading.Thread(target=loop.run_forever, name="isandbox-loop", daemon=True).start()
+                except RuntimeError as error:
+                    loop.close()
+                    raise SandboxError(f"the thread of the blocking interface could not be started: {error}") from error
+                self._loop = loop
+            return self._loop
+
+
+def _pass_on(task: asyncio.Task[T], outcome: Future[T]) -> None:
+    if task.cancelled():
+        outcome.set_exception(FutureCancelledError())
+    elif (error := task.exception()) is not None:
+        outcome.set_exception(error)
+    else:
+        outcome.set_result(task.result())
 
 
 _thread = _LoopThread()

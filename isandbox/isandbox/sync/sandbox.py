@@ -41,8 +41,9 @@ class ISandbox(ABC):
     def spawn(self, spec: ProcessSpec) -> IProcess:
         """Start one command. Its failure to start is a result (126, 127), not an error.
 
-        Raises `SandboxClosedError`, `SandboxLostError`, `UnsupportedError` for ``user=`` where users cannot be chosen, and
-        `FileNotFoundError` or `NotADirectoryError` from the process's ``wait`` when ``cwd`` is not there.
+        Raises `SandboxClosedError`, `SandboxLostError`, `SandboxError` for want of descriptors or memory, `UnsupportedError`
+        for ``user=`` where users cannot be chosen, and `FileNotFoundError` or `NotADirectoryError` from the process's ``wait``
+        when ``cwd`` is not there.
         """
 
     @abstractmethod

@@ -42,12 +42,12 @@ REPLIES: list[tuple[bytes, Any]] = [
     (frame(2, struct.pack("<I", 1) + b"\xff\0\xfe\0"), StartFailed(1, "\ufffd", "\ufffd")),
     (frame(3, struct.pack("<I", 4242)), Launched(4242)),
     (frame(4, struct.pack("<II", 3, 17)), Started(3, 17)),
-    (exit_frame(), Exit(7, 9, None, 1, 0, StartStage.NONE, lingering=True, max_rss=2 << 20, cpu_time=2.0, duration=3.0)),
+    (exit_frame(), Exit(7, 9, None, 0, StartStage.NONE, lingering=True, max_rss=2 << 20, cpu_time=2.0, duration=3.0)),
     *(
-        (exit_frame(fault=number), Exit(7, 9, name, 1, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0))  # type: ignore[arg-type]
+        (exit_frame(fault=number), Exit(7, 9, name, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0))  # type: ignore[arg-type]
         for number, name in enumerate(("timeout", "oom", "cpu", "output", "cancelled", "killed"), 1)
     ),
-    (exit_frame(stage=3, errno=2), Exit(7, 9, None, 1, 2, StartStage.CWD, True, 2 << 20, 2.0, 3.0)),
+    (exit_frame(stage=3, errno=2), Exit(7, 9, None, 2, StartStage.CWD, True, 2 << 20, 2.0, 3.0)),
 ]
 
 

@@ -26,7 +26,7 @@ def operate(operation: int, argv: list[bytes]) -> None:
 
 def _read(path: bytes, offset: bytes, limit: bytes) -> None:
     fd = os.open(path, os.O_RDONLY | _OPEN)
-    _check_kind(fd, devices=True)
+    _check_kind(fd)
     if int(offset):
         os.lseek(fd, int(offset), os.SEEK_SET)
     _copy(fd, 1, int(limit) if limit else None)
@@ -36,7 +36,7 @@ def _write(path: bytes, mode: bytes, append: bytes) -> None:
     _make_parents(path)
     flags = os.O_WRONLY | os.O_CREAT | _OPEN | (os.O_APPEND if append else 0)
     fd = os.open(path, flags, int(mode, 8) if mode else 0o666)
-    _check_kind(fd, devices=False)
+    _check_kind(fd)
     if not append:
         os.ftruncate(fd, 0)
     if mode:
@@ -78,12 +78,12 @@ def _rename(path: bytes, target: bytes) -> None:
     os.rename(path, target)
 
 
-def _check_kind(fd: int, *, devices: bool) -> None:
-    """Regular files, and devices for reading; a FIFO or socket would block or talk to somebody."""
+def _check_kind(fd: int) -> None:
+    """Regular files only: a FIFO or socket would block or talk to somebody, and a device never ends."""
     mode = os.fstat(fd).st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode) and not (devices and stat.S_ISCHR(mode)):
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
