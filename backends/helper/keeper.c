@@ -215,7 +215,8 @@ end_without_server (struct command *c)
   exit_now (1);
 }
 
-/* Until a child has ended, or the server has; called again and again. All signals are blocked since before the first child, so none is lost. */
+/* Until a child has ended, or the server has; called again and again. All signals are blocked since before the first child,
+ * so none is lost. */
 static void
 wait_for_news (struct command *c)
 {

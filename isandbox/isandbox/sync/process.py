@@ -36,7 +36,10 @@ class IProcess(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End every process of the command, also those that left its session; fault ``cancelled``. Idempotent."""
+        """End every process of the command, also those that left its session; fault ``cancelled``. Idempotent.
+
+        Nothing happens when the command itself has ended: background children that it left live until the sandbox closes.
+        """
 
     @abstractmethod
     def signal(self, number: int) -> None:
