@@ -1,6 +1,6 @@
 /* From the host's namespaces into new ones. The launcher makes the sandbox's first process as its own sibling
  * (CLONE_PARENT), so that the host is its parent, maps its ids, and ends. */
-#include "protocol.h"
+#include "command.h"
 #include "setup.h"
 
 static void
@@ -39,16 +39,54 @@ await_release (int gate)
     exit_now (125);
 }
 
+/* The network namespace takes the kernel as long as all mounts together. A task that shares memory and descriptors with the
+ * first process makes it meanwhile, on another CPU where there is one; the first process enters it before it is confined, so
+ * that no command ever runs outside it. */
+static struct network { u8 stack[STACK_SIZE] __attribute__ ((aligned (16))); long proc, task, ns; } network;
+
+static int
+network_make (void *unused)
+{
+  (void) unused;
+  must (SYS (unshare, CLONE_NEWNET), "create namespaces", "network");
+  /* By a descriptor of /proc: the path may be covered by a mount by now. */
+  network.ns = must (SYS (openat, network.proc, "thread-self/ns/net", O_RDONLY | O_CLOEXEC, 0), "network", "open");
+  if (plan.mode->flags & MODE_LOOPBACK)
+    confine_loopback_up ();
+  return 0;
+}
+
+static void
+network_begin (void)
+{
+  network.proc = must (SYS (openat, AT_FDCWD, "/proc", O_PATH | O_CLOEXEC, 0), "network", "/proc");
+  network.task = clone_call (CLONE_VM | CLONE_FILES | SIGCHLD, network.stack + STACK_SIZE, network_make, NULL);
+  must (network.task, "network", "clone");
+}
+
+static void
+network_enter (void)
+{
+  int status = 0;
+  must (SYS (wait4, network.task, &status, __WALL, 0), "network", "wait");
+  if (status != 0)
+    fail ("network", "not made", -ECHILD);
+  must (SYS (setns, network.ns, CLONE_NEWNET), "network", "enter");
+  SYS (close, network.ns);
+  SYS (close, network.proc);
+}
+
 void
 launch (void)
 {
+  int isolated_network = (plan.mode->clone_flags & CLONE_NEWNET) != 0;
   int early = (plan.mode->flags & MODE_OPEN_EARLY) != 0;
   int gate[2];
   if (early)
     mounts_open_sources ();
   must (SYS (pipe2, gate, O_CLOEXEC), "launch", "pipe");
   /* CLONE_PARENT wants no exit signal of its own: the child takes the launcher's, SIGCHLD. */
-  long pid = SYS (clone, plan.mode->clone_flags | CLONE_PARENT, 0, 0, 0, 0);
+  long pid = SYS (clone, (plan.mode->clone_flags & ~(u64) CLONE_NEWNET) | CLONE_PARENT, 0, 0, 0, 0);
   must (pid, "create namespaces", "");
   if (pid > 0)
     {
@@ -56,6 +94,8 @@ launch (void)
       release (pid, gate[1]);
     }
   SYS (close, gate[1]);
+  if (isolated_network)
+    network_begin ();
   await_release (gate[0]);
   SYS (close, gate[0]);
 
@@ -69,7 +109,7 @@ launch (void)
   confine_sysctls ();
   if (plan.hostname)
     must (SYS (sethostname, plan.hostname, str_len (plan.hostname)), "hostname", plan.hostname);
-  if (plan.mode->flags & MODE_LOOPBACK)
-    confine_loopback_up ();
+  if (isolated_network)
+    network_enter ();
   confine_forever ();
 }

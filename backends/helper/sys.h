@@ -114,9 +114,11 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define S_IFLNK 0120000
 
 #define CLONE_VM 0x100
+#define CLONE_FILES 0x400
 #define CLONE_VFORK 0x4000
 #define CLONE_PARENT 0x8000
 #define CLONE_NEWUSER 0x10000000
+#define CLONE_NEWNET 0x40000000
 
 #define SIGHUP 1
 #define SIGKILL 9

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntFlag
-from functools import lru_cache
 
 PLAN_VERSION = 1
 
@@ -205,11 +204,22 @@ def encode_plan(records: Iterable[Record]) -> bytes:
     return struct.pack("<4sIII", b"ISBP", PLAN_VERSION, len(body) + 16, 0) + body
 
 
-@lru_cache(maxsize=1024)
+# All but a few records of a plan are the same objects in every plan of a process (see seccomp.mounts). Remembered by
+# identity: hashing them costs more than half of what encoding them does. The record is kept, so that its id stays its own.
+_REMEMBERED: dict[int, tuple[Record, bytes]] = {}
+_REMEMBERED_MOST = 1024
+
+
 def _encode(record: Record) -> bytes:
-    # Remembered: all but a few records are the same in every plan of a process.
+    known = _REMEMBERED.get(id(record))
+    if known is not None and known[0] is record:
+        return known[1]
     tag, payload = record.encode()
-    return struct.pack("<II", tag, len(payload)) + payload + bytes(-len(payload) % 8)
+    encoded = struct.pack("<II", tag, len(payload)) + payload + bytes(-len(payload) % 8)
+    if len(_REMEMBERED) >= _REMEMBERED_MOST:
+        _REMEMBERED.clear()
+    _REMEMBERED[id(record)] = (record, encoded)
+    return encoded
 
 
 def _strings(*texts: str) -> bytes:
