@@ -144,9 +144,10 @@ def test_arbitrary_answers(raw: bytes) -> None:
     """Any bytes are entries or a ProtocolError, nothing else."""
     for call in (fileverbs.list_dir("d"), fileverbs.stat_entry("d")):
         try:
-            call.parse(raw)
+            parsed = call.parse(raw)
         except ProtocolError:
             continue
+        assert all(isinstance(entry, FileInfo) for entry in (parsed if isinstance(parsed, list) else [parsed]))
 
 
 @given(

@@ -490,10 +490,11 @@ class TestPlan:
         """A plan that asks for more than a launcher is an error, never a weaker sandbox."""
         assert _refused(python_helper(), *records).stage == "plan"
 
-    def test_without_psutil_it_says_so(self) -> None:
+    def test_a_helper_that_does_not_come_up_ends_the_start(self) -> None:
         """A helper that cannot be imported ends the start with an error, not a hang."""
         program = python_helper()
-        _refused(replace(program, argv=(*program.argv[:-1], "/nonexistent")), ModeRecord(Mode(0)))
+        error = _refused(replace(program, argv=(*program.argv[:-1], "/nonexistent")), ModeRecord(Mode(0)))
+        assert (error.stage, error.subject) == ("the helper ended", "without a word")
 
 
 # The helper as it is on a system without subreapers and without the death signal.
