@@ -51,8 +51,8 @@ class ExecResult:
     signal: int | None = None
     fault: Fault | None = None
     limits_hit: frozenset[Limit] = frozenset()
-    stdout_bytes: bytes = b""
-    stderr_bytes: bytes = b""
+    stdout_bytes: bytes = field(default=b"", repr=False)  # a repr ends up in logs: no output, which may be secret or large
+    stderr_bytes: bytes = field(default=b"", repr=False)
     omitted: Omitted = Omitted()
     lingering: bool = False
     """A background child of the command was still alive when this result was made. It lives on until the sandbox closes."""
@@ -104,7 +104,7 @@ class ExecResult:
 class RunResult(ExecResult):
     """The result of `run`, with the files that it brought back."""
 
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
 
 def signal_name(number: int) -> str:

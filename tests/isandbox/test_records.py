@@ -111,3 +111,10 @@ def test_records_are_frozen() -> None:
     """An answer cannot be changed after the fact."""
     with pytest.raises(AttributeError):
         ExecResult(0).exit_code = 1  # type: ignore[misc]
+
+
+def test_a_repr_holds_no_output() -> None:
+    """Output and files may be large or secret; a repr, which ends up in logs, holds neither."""
+    result = RunResult(3, stdout_bytes=b"canary" * 1000, stderr_bytes=b"canary", files={"a": b"canary"})
+    assert "canary" not in repr(result)
+    assert "exit_code=3" in repr(result)
