@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -55,13 +56,19 @@ def host(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "TMPDIR": __import__("tempfile").gettempdir()},
+        env={**os.environ, "TMPDIR": tempfile.gettempdir()},
     )
     try:
         yield process
     finally:
         process.kill()
         process.communicate(timeout=20)
+
+
+def remove_leftovers() -> None:
+    """The directories that `local` leaves on disk when its host is killed."""
+    for leftover in Path(tempfile.gettempdir()).glob("isandbox-*"):
+        subprocess.run(["rm", "-rf", str(leftover)], check=True, timeout=20)
 
 
 def test_death_of_the_host_ends_everything_inside(backend: str) -> None:
@@ -80,8 +87,7 @@ def test_death_of_the_host_ends_everything_inside(backend: str) -> None:
         assert until(lambda: len(inside("8101")) >= 3)
         process.kill()
         assert until(lambda: not inside("8101")), inside("8101")
-    for leftover in Path(__import__("tempfile").gettempdir()).glob("isandbox-*"):
-        subprocess.run(["rm", "-rf", str(leftover)], check=True, timeout=20)  # what kill -9 leaves on disk
+    remove_leftovers()
 
 
 def test_a_forked_child_holds_nothing(backend: str) -> None:
@@ -109,8 +115,7 @@ def test_a_forked_child_holds_nothing(backend: str) -> None:
             for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
-    for leftover in Path(__import__("tempfile").gettempdir()).glob("isandbox-*"):
-        subprocess.run(["rm", "-rf", str(leftover)], check=True, timeout=20)
+    remove_leftovers()
 
 
 def test_a_handle_does_not_survive_fork(backend: str) -> None:

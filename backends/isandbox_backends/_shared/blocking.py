@@ -184,6 +184,3 @@ class BlockingProcess(IProcess):
     def abandon(self) -> None:
         """In a forked child: another thread of the parent may have held the locks."""
         self._pump_lock, self._stdin_lock = threading.RLock(), threading.Lock()
-
-    def end(self) -> None:
-        """At exit: whoever ends the sandbox ends the command."""

@@ -190,9 +190,6 @@ class HelperClient:
     def closed(self) -> bool:
         return self._closed
 
-    def end(self) -> None:
-        """At exit: its sandbox ends it, or it is still starting and sees that we are gone."""
-
     def hang_up(self) -> int:
         """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
         forget(self)

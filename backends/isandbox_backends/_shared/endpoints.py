@@ -68,9 +68,6 @@ class Endpoints:
         """In a forked child: a copy of our end of stdin would keep it open when the parent closes it."""
         self.close()
 
-    def end(self) -> None:
-        """At exit: whoever ends the sandbox ends the command."""
-
     def give_up(self, client: HelperClient) -> None:
         """Nobody will have a handle on this command: end it, whether it has started or not."""
         if self.id:

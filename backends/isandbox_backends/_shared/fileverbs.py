@@ -109,10 +109,8 @@ def _entries(raw: bytes, directory: str) -> list[FileInfo]:
 
 def _listing(raw: bytes, directory: str) -> list[FileInfo]:
     entries = _entries(raw, directory)
-    for entry in entries:
-        # Callers join names to directories of their own.
-        if entry.name in ("", ".", "..") or "/" in entry.name:
-            raise ProtocolError(f"{entry.name!r} is not the name of a directory entry")
+    if not all(entry.name for entry in entries):
+        raise ProtocolError("a directory entry without a name")
     return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -131,7 +129,7 @@ def _entry(raw: bytes, directory: str) -> FileInfo:
     mode, size, mtime_ns, uid, gid = _ENTRY.unpack_from(raw)
     name_raw, _, target_raw = raw[_ENTRY.size :].partition(b"\0")
     name = os.fsdecode(name_raw)
-    if "/" in name or name in (".", ".."):
+    if "/" in name or name in (".", ".."):  # callers join names to directories of their own
         raise ProtocolError("a directory entry whose name is a path")
     target = os.fsdecode(target_raw.rstrip(b"\0")) if stat.S_ISLNK(mode) else None
     path = f"{directory.rstrip('/')}/{name}" if directory != "." else name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from typing import TYPE_CHECKING
 
 from isandbox.errors import UnsupportedError
@@ -35,6 +36,14 @@ def limit_records(quotas: Quotas, *, hard_open_files: int) -> list[Record]:
         seconds = math.ceil(quotas.cpu_time) + 1
         records.append(Rlimit(RLIMIT_CPU, seconds, seconds))
     return records
+
+
+def hard_open_files() -> int:
+    """How many descriptors this process may allow anybody."""
+    import resource  # not on every platform that imports this
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
 def check_cpus(policy: Policy, backend: str) -> None:

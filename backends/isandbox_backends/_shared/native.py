@@ -23,7 +23,7 @@ from isandbox_backends._shared.aio import AsyncProcess
 from isandbox_backends._shared.blocking import BlockingProcess
 from isandbox_backends._shared.endpoints import start_command
 from isandbox_backends._shared.exchange import Exchange
-from isandbox_backends._shared.host_process import forget, log, remember
+from isandbox_backends._shared.host_process import end_at_exit, log
 from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
@@ -110,7 +110,6 @@ class Core:
         with self._lock:
             if self.client.closed:
                 return None
-            forget(self)
             return self.client.hang_up()
 
     def clean_up(self) -> None:
@@ -140,9 +139,6 @@ class Core:
         except Exception:
             log.exception("on_event of sandbox %s failed", self.info.id)
 
-    def abandon(self) -> None:
-        self.client.abandon()
-
     def end(self) -> None:
         if self.hang_up() is not None:
             self.clean_up()
@@ -167,7 +163,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     def __init__(self, core: Core) -> None:
         self._core = core
         self._loop = asyncio.get_running_loop()
-        remember(core)
+        end_at_exit(core)
 
     @property
     def info(self) -> SandboxInfo:
@@ -253,7 +249,7 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        remember(core)
+        end_at_exit(core)
 
     @property
     def info(self) -> SandboxInfo:

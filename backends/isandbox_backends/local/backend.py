@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +11,7 @@ from isandbox.backend import Backend
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing
-from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
+from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Mode, ModeRecord, Record
 from isandbox_backends._shared.scratch import make_scratch
 from isandbox_backends._shared.sources import real_source
@@ -134,11 +132,10 @@ class LocalBackend(Backend):
 
 def compile_plan(policy: Policy) -> list[Record]:
     quotas = policy.quotas
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     mode = ModeRecord(flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9))
     return [
         mode,
-        *limit_records(quotas, hard_open_files=sys.maxsize if hard == resource.RLIM_INFINITY else hard),
+        *limit_records(quotas, hard_open_files=hard_open_files()),
         *affinity_records(policy),
     ]
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import random
-import resource
-import sys
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
-from isandbox_backends._shared.limits import affinity_records, check_cpus, limit_records
+from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
 from isandbox_backends._shared.sources import real_source
@@ -114,7 +112,7 @@ class SeccompBackend(Backend):
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
             workspace=WORKSPACE,
-            layers=lambda hello: _layers(hello, waived="landlock" in policy.waive),
+            layers=_layers,
             explain=explain,
             command_owner=None if first_id is None else first_id + COMMAND_UID,
         )
@@ -142,7 +140,7 @@ def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source],
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
         Hostname("sandbox"),
-        *limit_records(quotas, hard_open_files=_hard_open_files()),
+        *limit_records(quotas, hard_open_files=hard_open_files()),
         *affinity_records(policy),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
         Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None)),
@@ -171,20 +169,15 @@ def _source(path: str, what: str, target: str, writable: bool) -> Source:
     return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
 
 
-def _hard_open_files() -> int:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
-
-
-def _layers(hello: Hello, *, waived: bool) -> Mapping[str, str]:
+def _layers(hello: Hello) -> Mapping[str, str]:
     landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
     split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
-    layers = dict.fromkeys(("user", "mount", "pid", "ipc", "uts", "cgroup", "net"), "enforced")
+    namespaces = ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")
     return {
-        **{f"{name} namespace": word for name, word in layers.items()},
+        **{f"{name} namespace": "enforced" for name in namespaces},
         "capabilities": "enforced",
         "no_new_privs": "enforced",
         "seccomp": "enforced",
-        "landlock": landlock if not waived else "absent (waived)",
+        "landlock": landlock,
         "separate uid for the helper": split,
     }
