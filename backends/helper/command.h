@@ -31,6 +31,7 @@ struct command {
   int fd_in, fd_out, fd_err, fd_script, fd_status; /* -1: none */
   i32 server, keeper; /* pids */
   u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
+  u32 over_cpu;      /* at the watcher's last look */
   u64 started_ns, deadline_ns, sweep_ns, sweep_until_ns;
 
   /* Written by one process, read by another; see command_signal for the order that matters. */

@@ -237,11 +237,12 @@ serve (void)
   must (send_frame (CONTROL_FD, FRAME_HELLO, hello, sizeof hello), "serve", "hello");
 
   int watching = plan.mode->memory || plan.mode->cpu_ns;
+  u64 look_ns = 0; /* when to watch next; requests and dead children in between are no reason to */
   for (;;)
     {
       int wait = take_time ();
       if (watching && commands)
-        wait = sooner (wait, WATCH_MS);
+        wait = sooner (wait, ms_until (look_ns, now_ns ()));
       struct pollfd poll[2] = { { CONTROL_FD, POLLIN, 0 }, { SIGNAL_FD, POLLIN, 0 } };
       struct timespec limit = { wait / 1000, wait % 1000 * 1000000l };
       SYS (ppoll, poll, 2, wait < 0 ? 0 : &limit, 0, 8);
@@ -254,7 +255,10 @@ serve (void)
         }
       if (poll[0].revents)
         receive ();
-      if (watching && commands)
-        watch ();
+      if (watching && commands && now_ns () >= look_ns)
+        {
+          watch ();
+          look_ns = now_ns () + WATCH_MS * 1000000ull;
+        }
     }
 }
