@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 
 import psutil
 import pytest
@@ -333,14 +334,15 @@ class TestEnds:
         assert not _running(nap)
         assert not os.path.exists(home)
 
-    def test_host_death(self, nap: str) -> None:
+    def test_host_death(self, nap: str, tmp_path: Path) -> None:
         """When the host process is killed, everything that it started ends."""
         program = (
             "import sys, time\nfrom isandbox.sync import create_sandbox\n"
             "sandbox = create_sandbox('local', helper='python')\n"
             f"sandbox.start('setsid {nap} & {nap}')\nprint('up', flush=True)\ntime.sleep(60)\n"
         )
-        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as host:
+        own_place = {**os.environ, "TMPDIR": str(tmp_path)}  # the workspace of a killed host stays
+        with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=own_place) as host:
             assert host.stdout is not None
             assert host.stdout.readline() == "up\n"
             assert _eventually(lambda: len(_running(nap)) == 2)
