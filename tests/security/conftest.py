@@ -34,6 +34,12 @@ def probes() -> ModuleType:
     return load(Path(__file__).parent / "probes.py")
 
 
+@pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    """Sandboxes of either interface to put hostile commands to."""
+    return load(Path(__file__).parent / "hostile.py")
+
+
 FILTER_TESTS = Path(__file__).parents[1] / "backends" / "seccomp"
 
 
