@@ -85,7 +85,7 @@ async def test_a_fraction_of_a_cpu_is_held(backend: str) -> None:
     """A quarter of a CPU: the kernel has throttled the group, and a loop has used a part of its time only."""
     before = ours()
     async with create_sandbox(backend, quotas=Quotas(cpus=0.25)) as sandbox:
-        stats = [path for group in ours() - before for path in Path(group).glob("cpu.stat")]
+        stats = [Path(group, "cpu.stat") for group in ours() - before]
         assert not any(throttled(path) for path in stats)
         result = await sandbox.exec("while :; do :; done", timeout=1)
         assert result.fault == "timeout"
@@ -94,6 +94,8 @@ async def test_a_fraction_of_a_cpu_is_held(backend: str) -> None:
 
 
 def throttled(stat: Path) -> int:
+    if not stat.exists():  # version 1 has this file in one of its hierarchies
+        return 0
     fields = dict(line.split() for line in stat.read_text().splitlines())
     return int(fields.get("nr_throttled", "0"))
 
