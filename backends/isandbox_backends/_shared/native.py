@@ -115,6 +115,12 @@ class Core:
                 return None
             return self.client.hang_up()
 
+    def holds_processes(self) -> bool:
+        """Whether the control group cannot go yet."""
+        with contextlib.suppress(OSError):  # told by `clean_up`
+            return self.group is not None and not self.group.remove_now()
+        return False
+
     def clean_up(self) -> None:
         try:
             self.client.reap()
@@ -241,8 +247,9 @@ class AsyncNative(isandbox.sandbox.ISandbox):
         try:
             await _readable(pidfd)
         finally:
-            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind.
-            if self._core.scratch and any(map(_has_entries, self._core.scratch)):
+            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind, or a process
+            # that is still dying.
+            if any(map(_has_entries, self._core.scratch)) or self._core.holds_processes():
                 await asyncio.shield(asyncio.to_thread(self._core.clean_up))
             else:
                 self._core.clean_up()

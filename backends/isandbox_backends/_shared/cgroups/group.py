@@ -160,11 +160,14 @@ class SandboxGroup:
         is still there after two seconds.
         """
         until = time.monotonic() + _REMOVE_WITHIN
-        for directory in self._directories:
-            while not self._removed(directory):
-                if time.monotonic() > until:
-                    raise OSError(errno.EBUSY, "a control group still holds processes", directory)
-                time.sleep(0.002)
+        while not self.remove_now():
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "a control group still holds processes", self._directories[0])
+            time.sleep(0.002)
+
+    def remove_now(self) -> bool:
+        """Remove what holds no processes; true when that was all. Raises `OSError` for another reason than processes."""
+        return all([self._removed(directory) for directory in self._directories])
 
     def _removed(self, directory: str) -> bool:
         try:
