@@ -19,6 +19,7 @@ from isandbox.testing.contract.files import FilePromises, FileViewPromises
 from isandbox.testing.contract.handles import HandlePromises
 from isandbox.testing.contract.inheritance import InheritancePromises
 from isandbox.testing.contract.lifecycle import LifecyclePromises
+from isandbox.testing.contract.limits import LimitPromises
 from isandbox.testing.contract.output import OutputPromises
 from isandbox.testing.contract.stdin import StdinPromises
 
@@ -29,6 +30,7 @@ class SandboxContract(
     StdinPromises,
     OutputPromises,
     FaultPromises,
+    LimitPromises,
     HandlePromises,
     FilePromises,
     FileViewPromises,
