@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from isandbox import ExecResult, SandboxLostError
+from isandbox import ExecResult, Quotas, SandboxLostError
 
 pytestmark = [pytest.mark.native, pytest.mark.parametrize("interface", ["async", "blocking"])]
 
@@ -119,6 +119,14 @@ def test_bombs(box: Any, name: str) -> None:
     """A time-out ends a bomb of up to 256 processes, however they are made, to the last one."""
     number = "56" if os.uname().machine == "x86_64" else "220"
     ended_by_timeout(box, BOMB.replace("STEP", BOMBS[name]).replace("NUMBER", number))
+
+
+@pytest.mark.parametrize("name", ["double", "siblings"])
+def test_bombs_under_a_memory_quota(interface: str, hostile: Any, sandbox_tmp: Any, name: str) -> None:
+    """The same where memory is held too, by a control group or the watcher, which look at the same processes."""
+    number = "56" if os.uname().machine == "x86_64" else "220"
+    with hostile.target(interface, "seccomp", quotas=Quotas(memory="2GiB", cpu_time=60, pids=256)) as box:
+        ended_by_timeout(box, BOMB.replace("STEP", BOMBS[name]).replace("NUMBER", number))
 
 
 SHELL_BOMB = 'n=0; while [ $n -lt 999999 ]; do n=$((n+1)); sh -c "$0" "$0" & sh -c "$0" "$0"; done'
