@@ -44,7 +44,11 @@ def traces(temporary: Path) -> Traces:
     gc.collect()
     me = psutil.Process()
     children = me.children(recursive=True)
-    cgroups = [path for path in Path("/sys/fs/cgroup").glob("**/*isandbox*") if path.is_dir()] if os.geteuid() == 0 else []
+    cgroups = (
+        [path for path in Path("/sys/fs/cgroup").glob(f"**/isandbox-*-{os.getpid()}-*") if path.is_dir()]
+        if os.geteuid() == 0
+        else []
+    )
     return Traces(
         children=frozenset(f"{child.pid} {child.name()}" for child in children),
         strays=frozenset(stray_processes(temporary)),

@@ -167,7 +167,8 @@ class SandboxGroup:
 
     def remove_now(self) -> bool:
         """Remove what holds no processes; true when that was all. Raises `OSError` for another reason than processes."""
-        return all([self._removed(directory) for directory in self._directories])
+        removed = [self._removed(directory) for directory in self._directories]
+        return all(removed)
 
     def _removed(self, directory: str) -> bool:
         try:
