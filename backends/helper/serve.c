@@ -143,8 +143,11 @@ receive (void)
       for (struct command *c = commands; c; c = c->next)
         c->reported = 1;
       if (!(plan.mode->flags & MODE_NAMESPACES))
-        for (struct command *c = commands; c; c = c->next)
-          sweep (c);
+        {
+          for (struct command *c = commands; c; c = c->next)
+            sweep (c);
+          sweep_orphans (); /* of keepers that were killed a moment ago */
+        }
       exit_now (0);
     }
   take_rights (&message);

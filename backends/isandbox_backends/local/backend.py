@@ -93,7 +93,7 @@ class LocalBackend(Backend):
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",
-                "a command can kill the helper and its keepers, and so lose the sandbox",
+                "a command can kill the helper and its keepers: the sandbox is lost then, and what it started may live on",
                 *(WEAKNESSES if python else ()),
             ),
         )
