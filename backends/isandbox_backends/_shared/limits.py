@@ -19,13 +19,17 @@ RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_CORE, RLIMIT_NOFILE, RLIMIT_NICE, 
 
 
 _NET_FACTOR, _NET_LEAST = 8, 4 << 30
+# Bytes. With 0 no file is written, but where core_pattern is a pipe the kernel starts the host's crash handler, outside the
+# sandbox and as root, and hands it what the program holds. 1 is its own mark for "abort" (fs/coredump.c), and too small for a
+# file as well.
+_NO_CORE = 1
 
 
 def limit_records(quotas: Quotas, *, hard_open_files: int, held: frozenset[str] = frozenset()) -> list[Record]:
     """Rlimits of every command. Core dumps and priorities above the normal one are off, whatever the caller itself may do;
     a limit is never above what the caller may have. ``held``: quotas that a control group holds.
     """
-    records: list[Record] = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
+    records: list[Record] = [Rlimit(RLIMIT_CORE, _NO_CORE, _NO_CORE), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
     if quotas.open_files is not None:
         most = min(quotas.open_files, hard_open_files)
         records.append(Rlimit(RLIMIT_NOFILE, most, most))

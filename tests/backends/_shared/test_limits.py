@@ -25,7 +25,7 @@ from isandbox_backends._shared.plan import Affinity, Rlimit
 NET = (1 << 20) + (4 << 30)  # what the watcher could not look at in time
 NOTHING: frozenset[str] = frozenset()
 HELD = frozenset({"cpus"})
-ALWAYS = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
+ALWAYS = [Rlimit(RLIMIT_CORE, 1, 1), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
 
 
 @pytest.mark.parametrize(
