@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from isandbox import ISandbox, create_sandbox
-from isandbox._request import make_request
 from isandbox.testing import SandboxContract
-from isandbox.testing.contract.over_sync import OverSync, OverSyncCreation
+from isandbox.testing.contract import ThroughSync, gaps_of
 
 pytestmark = pytest.mark.native
 
@@ -33,39 +32,26 @@ class NativeContract(SandboxContract):
         os.kill(helper_pid(sandbox), signal.SIGKILL)
 
 
-class BlockingContract(NativeContract):
-    """The same promises through `isandbox.sync`, each call in a thread of its own."""
-
-    @classmethod
-    def create(cls, **options: Any) -> Any:
-        backend, request = make_request(cls.backend, **options)
-        return OverSyncCreation(lambda: backend.create_blocking(request))
-
-    async def lose(self, sandbox: ISandbox) -> None:
-        assert isinstance(sandbox, OverSync)
-        os.kill(helper_pid(sandbox.inner), signal.SIGKILL)
-
-
 class TestSeccomp(NativeContract):
     backend = "seccomp"
+    gaps = gaps_of("seccomp")
 
 
-class TestSeccompBlocking(BlockingContract):
-    backend = "seccomp"
+class TestSeccompBlocking(ThroughSync, TestSeccomp):
+    """The same promises through `isandbox.sync`."""
 
 
 class TestLocal(NativeContract):
     backend = "local"
+    gaps = gaps_of("local")
 
 
-class TestLocalBlocking(BlockingContract):
-    backend = "local"
+class TestLocalBlocking(ThroughSync, TestLocal):
+    """The same promises through `isandbox.sync`."""
 
 
-class TestLocalPython(NativeContract):
+class TestLocalPython(TestLocal):
     """The helper in Python, which `local` falls back to where there is no native one."""
-
-    backend = "local"
 
     @classmethod
     def create(cls, **options: Any) -> Any:

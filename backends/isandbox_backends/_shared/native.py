@@ -240,6 +240,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
                 self._core.clean_up()
 
     def _check_loop(self) -> None:
+        self._core.check_open()  # first: a forked child, where it is closed, has no loop of ours either
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
