@@ -28,7 +28,7 @@ from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
@@ -70,7 +70,8 @@ class Core:
         self.check_open()
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
-        ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
+        with self._telling_of_a_loss():
+            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
         try:
             self.emit("exec_started", id=ends.id)
         except BaseException:  # a Ctrl-C
@@ -81,7 +82,8 @@ class Core:
     def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
         self.check_open()
         exchange = Exchange(call.spec, time.monotonic(), keep_all=True)
-        return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
+        with self._telling_of_a_loss():
+            return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
 
     def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
         number = exchange.file_error(closed=self.client.closed)
@@ -99,7 +101,7 @@ class Core:
 
     def metrics(self) -> Metrics:
         self.check_open()
-        if self.client.pid is None:
+        if self.client.pid is None or self.lost:
             raise SandboxLostError(f"sandbox {self.info.id} is gone")
         from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
 
@@ -127,9 +129,29 @@ class Core:
         """A command has come to its end, or the sandbox has under it."""
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
-        elif not self.client.closed and not self.lost:
+        else:
+            self._tell_of_a_loss(exchange.lost)
+
+    def file_ended(self, exchange: Exchange) -> None:
+        """A file operation's end is nobody's event, but what it finds lost is."""
+        if exchange.lost is not None:
+            self._tell_of_a_loss(exchange.lost)
+
+    def _tell_of_a_loss(self, reason: str) -> None:
+        with self._lock:
+            if self.client.closed or self.lost:
+                return
             self.lost = True
-            self.emit("lost", reason=exchange.lost)
+        self.emit("lost", reason=reason)
+
+    @contextlib.contextmanager
+    def _telling_of_a_loss(self) -> Iterator[None]:
+        """Around what is the first to find out that the helper is gone."""
+        try:
+            yield
+        except SandboxLostError:
+            self._tell_of_a_loss("its first process does not answer")
+            raise
 
     def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self.on_event is None:
@@ -191,7 +213,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     async def _file(self, call: FileCall[T]) -> T:
         self._check_loop()
         ends, exchange = self._core.begin_file(call)
-        process = self._process(ends, exchange, _nothing)
+        process = self._process(ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             await process.run_to_end()
         except BaseException:
@@ -271,7 +293,7 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
     def _file(self, call: FileCall[T]) -> T:
         refuse_in_loop()
         ends, exchange = self._core.begin_file(call)
-        process = BlockingProcess(self._core.client, ends, exchange, _nothing)
+        process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             process.run_to_end()
         except BaseException:
@@ -308,10 +330,6 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
 
     def close(self) -> None:
         self._core.end()
-
-
-def _nothing() -> None:
-    """A file operation's end is nobody's event."""
 
 
 def _has_entries(path: str) -> bool:

@@ -44,7 +44,9 @@ class FaultPromises(Contract):
 
     async def test_a_stopped_job_stays_stopped(self, sandbox: ISandbox) -> None:
         """Ending one command does not wake a process of another that was stopped on purpose."""
-        async with await sandbox.start("sleep 7322 & kill -STOP $!; echo $!; wait") as process:
+        async with await sandbox.start(
+            "sleep 7322 & kill -STOP $!; until grep -q '^State:.T' /proc/$!/status; do sleep 0.02; done; echo $!; wait"
+        ) as process:
             async for _, chunk in process:
                 pid = chunk.decode().strip()
                 break
@@ -153,3 +155,13 @@ class FaultPromises(Contract):
         assert [type(end) for end in ends] == [SandboxLostError] * 3
         kinds = [event.kind for event in events]
         assert (kinds.count("lost"), kinds[-1]) == (1, "closed")
+
+    async def test_a_loss_while_nothing_runs_is_told(self) -> None:
+        """A sandbox that dies with nothing running is told of by the first call that finds out, a file verb too."""
+        for verb in ("exec", "stat"):
+            events: list[Event] = []
+            async with self.create(on_event=events.append) as sandbox:
+                await self.lose(sandbox)
+                with pytest.raises(SandboxLostError):
+                    await getattr(sandbox, verb)(".")
+            assert [event.kind for event in events if not event.kind.startswith("exec")] == ["created", "lost", "closed"]
