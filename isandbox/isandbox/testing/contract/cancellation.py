@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import psutil
 import pytest
 
 from isandbox import Event, ISandbox, SandboxClosedError
 from isandbox.testing.contract.base import Contract, marker, processes
+
+# Of what is cancelled at any moment: it had a result by then, or has none.
+ENDS: tuple[type[BaseException] | None, ...] = (None, asyncio.CancelledError)
 
 
 class CancellationPromises(Contract):
@@ -21,7 +25,7 @@ class CancellationPromises(Contract):
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
-            assert await _outcome(task) in (None, asyncio.CancelledError)
+            assert await _outcome(task) in ENDS
             await sandbox.files.write("after", str(turns))
             assert await sandbox.files.read_text("after") == str(turns)
 
@@ -37,7 +41,7 @@ class CancellationPromises(Contract):
             task = asyncio.ensure_future(make())
             await asyncio.sleep(wait)
             task.cancel()
-            assert await _outcome(task) in (None, asyncio.CancelledError)
+            assert await _outcome(task) in ENDS
         kinds = [event.kind for event in events]
         assert kinds.count("created") == kinds.count("closed")
         left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
@@ -51,7 +55,7 @@ class CancellationPromises(Contract):
             for _ in range(turns):
                 await asyncio.sleep(0)
             task.cancel()
-            assert await _outcome(task) in (None, asyncio.CancelledError)
+            assert await _outcome(task) in ENDS
             await sandbox.close()
             with pytest.raises(SandboxClosedError):
                 await sandbox.files.read_bytes("x")
@@ -139,7 +143,7 @@ class CancellationCommandPromises(Contract):
         assert left == []
 
 
-async def _outcome(task: asyncio.Future[object]) -> type[BaseException] | None:
+async def _outcome(task: asyncio.Future[Any]) -> type[BaseException] | None:
     """What the task raised; ``None`` for a result."""
     await asyncio.wait([task])
     if task.cancelled():

@@ -116,7 +116,7 @@ class ErrorCommandPromises(Contract):
                 ("kill -9 $$", {}),
             ):
                 with pytest.raises((SandboxError, OSError)) as caught:
-                    await sandbox.exec(command, check=True, **given, **options)  # type: ignore[arg-type]
+                    await sandbox.exec(command, check=True, **given, **options)
                 assert SECRET not in _everything(caught.value)
             assert SECRET not in repr(await sandbox.exec("env; cat", **given))
         assert SECRET not in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -100,11 +101,12 @@ class FaultPromises(Contract):
 
     async def test_impossible_time_outs_are_refused(self, sandbox: ISandbox) -> None:
         """Zero, a negative, NaN, infinity, a boolean and a text are ConfigurationError; a very long one is fine."""
-        for value in (0, 0.0, -1, float("nan"), float("inf"), True, "1"):
+        impossible: tuple[Any, ...] = (0, 0.0, -1, float("nan"), float("inf"), True, "1")
+        for value in impossible:
             with pytest.raises(ConfigurationError, match="timeout"):
-                await sandbox.exec("true", timeout=value)  # type: ignore[arg-type]
-        for value in (1, 4_000_000, None):
-            assert (await sandbox.exec("true", timeout=value)).ok
+                await sandbox.exec("true", timeout=value)
+        for seconds in (1, 4_000_000, None):
+            assert (await sandbox.exec("true", timeout=seconds)).ok
 
     async def test_the_same_text_twice_is_two_commands(self, sandbox: ISandbox) -> None:
         """Of two commands with one text the time-out of one ends that one, whatever the text holds."""

@@ -176,4 +176,5 @@ class ThroughSync(Contract):
         return OverSyncCreation(lambda: blocking_of(made))
 
     async def lose(self, sandbox: ISandbox) -> None:
-        await super().lose(sandbox.inner if isinstance(sandbox, OverSync) else sandbox)
+        inner: Any = sandbox.inner if isinstance(sandbox, OverSync) else sandbox
+        await super().lose(inner)
