@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
-from isandbox._registry import canonical_names, is_built_in, load_backend
 from isandbox.policy import Capabilities, Enforcement, Quotas
 from isandbox.testing.contract.gaps import GAPS, NEVER_A_GAP, Gap
+from isandbox_backends._shared.holding import with_groups
+from isandbox_backends.local import LocalBackend
+from isandbox_backends.seccomp.capabilities import CAPABILITIES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "backends.md"
 POLICIES = (
@@ -23,8 +25,10 @@ What each backend enforces, from its capability record (`info.capabilities`), an
 [the contract](contract.md) it is known not to keep. Written by `python scripts/backends_doc.py`.
 
 `kernel`: nothing can pass it. `watched`: looked at again and again, at the interval given; what happens between two looks can
-overshoot it. `refused`: asking for it is `UnsupportedError` when the sandbox is created. There is no fourth. What this very
-machine can do, `isandbox doctor` says.
+overshoot it. In brackets how a result learns of a limit that was met (`limits_hit`): `counted` by the kernel, `looked` for while
+the command runs, told by its `exit`. `refused`: asking for it is `UnsupportedError` when the sandbox is created. There is no fourth.
+
+A column with `cgroup` is for a machine where control groups can be made; what this very machine can do, `isandbox doctor` says.
 """
 
 
@@ -39,15 +43,30 @@ def document(records: dict[str, Capabilities], gaps: tuple[Gap, ...]) -> str:
     parts.append("## Isolation and optional verbs\n\n" + "\n".join(_table(names, [*isolation, *verbs])) + "\n")
     parts.append("## Notes\n\n" + "\n".join(_notes(records)) + "\n")
     for name, record in records.items():
+        if "," in name:  # control groups take away none of them
+            continue
         parts.append(f"## Weaknesses of {name}\n\n" + "\n".join(f"- {text}" for text in record.weaknesses) + "\n")
     parts.append("## Permitted gaps\n\n" + "\n".join(_gaps(gaps)) + "\n")
     return "\n".join(parts)
 
 
+def records() -> dict[str, Capabilities]:
+    """The same on every machine: each native backend as it is without control groups, and with all that can help it."""
+    local, plain = LocalBackend(), frozenset[str]()
+    groups = frozenset({"memory", "pids", "cpu", "cpuacct"})
+    return {
+        "local": local._capabilities(python=False, controllers=plain),  # noqa: SLF001 - as pure as the others
+        "local, cgroup": local._capabilities(python=False, controllers=groups),  # noqa: SLF001
+        "seccomp": CAPABILITIES,
+        "seccomp, cgroup": replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, groups)),
+    }
+
+
 def cell(entry: Enforcement) -> str:
     if entry.kind == "unsupported":
         return "refused"
-    return f"watched, {entry.period:g} s" if entry.kind == "watched" else entry.kind
+    kind = f"watched, {entry.period:g} s" if entry.kind == "watched" else entry.kind
+    return f"{kind} ({entry.told})" if entry.told else kind
 
 
 def _entry(record: Capabilities, title: str, name: str) -> Enforcement:
@@ -62,10 +81,12 @@ def _table(names: list[str], rows: list[tuple[str, list[str]]]) -> Iterator[str]
 
 
 def _notes(records: dict[str, Capabilities]) -> Iterator[str]:
+    told = set()
     for name, record in records.items():
         for what, entry in {**record.quotas, **record.policies}.items():
             said = "; ".join(text for text in (entry.note, entry.instead and f"instead: {entry.instead}") if text)
-            if said:
+            if said and (name.partition(",")[0], what, said) not in told:
+                told.add((name, what, said))
                 yield f"- `{name}`, `{what}`: {said}"
 
 
@@ -84,8 +105,7 @@ def _gaps(gaps: tuple[Gap, ...]) -> Iterator[str]:
 
 
 def main() -> int:
-    names = [name for name in canonical_names() if is_built_in(name)]
-    wanted = document({name: load_backend(name).capabilities() for name in names}, GAPS)
+    wanted = document(records(), GAPS)
     if "--check" in sys.argv:
         if TARGET.exists() and TARGET.read_text() == wanted:
             return 0

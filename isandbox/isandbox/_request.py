@@ -115,6 +115,7 @@ def request_for(
     if reason is not None:
         raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
     _refuse_unsupported(backend, policy, min_isolation)
+    backend.check(policy, options)
     return CreateRequest(
         policy=policy,
         options=options,
@@ -170,7 +171,6 @@ def _refuse_unsupported(backend: Backend, policy: Policy, min_isolation: Isolati
         _require(backend, f"quotas.{name}", capabilities.quota(name).kind, capabilities.quota(name).instead)
     for name in sorted(_asked_policies(policy) - policy.waive):
         _require(backend, name, capabilities.policy(name).kind, capabilities.policy(name).instead)
-    backend.check(policy)
 
 
 def _asked_policies(policy: Policy) -> set[str]:

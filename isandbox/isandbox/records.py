@@ -43,9 +43,12 @@ class ExecResult:
     """What became of a command.
 
     ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
-    the sandbox ended the command; ``limits_hit`` holds ``pids`` when the command could not be started for want of a process, and
-    nothing else so far. Both come from a channel that the command cannot write to. ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was
-    longer than ``max_output`` its head and tail are kept with a line between them that says how much is missing.
+    the sandbox ended the command. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
+    ``disk``, ``open_files``, ``file_size``); how surely is in the capability record, `Enforcement.told`. Both come from a
+    channel that the command cannot write to.
+
+    ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was longer than ``max_output`` its
+    head and tail are kept with a line between them that says how much is missing.
     """
 
     exit_code: int

@@ -11,6 +11,8 @@ import pytest
 from isandbox import ISandbox, create_sandbox
 from isandbox.testing import SandboxContract
 from isandbox.testing.contract import ThroughSync, gaps_of
+from isandbox.testing.contract.base import Contract
+from isandbox.testing.contract.limits import LimitPromises
 
 pytestmark = pytest.mark.native
 
@@ -21,7 +23,7 @@ def helper_pid(sandbox: Any) -> int:
     return int(pid)
 
 
-class NativeContract(SandboxContract):
+class Native(Contract):
     backend: str
 
     @classmethod
@@ -30,6 +32,10 @@ class NativeContract(SandboxContract):
 
     async def lose(self, sandbox: ISandbox) -> None:
         os.kill(helper_pid(sandbox), signal.SIGKILL)
+
+
+class NativeContract(Native, SandboxContract):
+    """All of it."""
 
 
 class TestSeccomp(NativeContract):
@@ -48,6 +54,22 @@ class TestLocal(NativeContract):
 
 class TestLocalBlocking(ThroughSync, TestLocal):
     """The same promises through `isandbox.sync`."""
+
+
+class Watched(Native):
+    """Quotas as they are held where no control group can be made, on a machine where one can."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox(cls.backend, **{"cgroup": "never", **options})
+
+
+class TestSeccompWatched(Watched, LimitPromises):
+    backend = "seccomp"
+
+
+class TestLocalWatched(Watched, LimitPromises):
+    backend = "local"
 
 
 class TestLocalPython(TestLocal):

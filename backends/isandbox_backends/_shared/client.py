@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox_backends._shared.cgroups import CommandGroup
 from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.host_process import forget, log, remember
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file, open_process
 from isandbox_backends._shared.protocol import (
     FEATURE_FDS,
+    NO_METERS,
     PROTOCOL_VERSION,
     Decoder,
     Hello,
@@ -146,10 +148,21 @@ class HelperClient:
         flags: StartFlag,
         timeout: float | None,
         operation: int = 0,
+        group: CommandGroup | None = None,
     ) -> None:
-        """Send START with the command's descriptors (order: protocol.h)."""
-        count = len(descriptors)
-        frame = encode_start(id, argv, env, cwd, flags=flags, timeout=timeout, descriptors=count, operation=operation)
+        """Send START with the command's descriptors (order: protocol.h). ``group``: the control group that it joins."""
+        frame = encode_start(
+            id,
+            argv,
+            env,
+            cwd,
+            flags=flags,
+            timeout=timeout,
+            descriptors=len(descriptors),
+            operation=operation,
+            joins=len(group.joins) if group else 0,
+            meters=group.meters if group else NO_METERS,
+        )
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with self._lock, self._errors():
             sent = self._socket.sendmsg([frame], rights)

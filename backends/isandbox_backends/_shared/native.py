@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
     from isandbox.records import FileInfo, Metrics, SandboxInfo
+    from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.fileverbs import FileCall
@@ -51,6 +53,7 @@ class Core:
     output_quota: int | None
     command_owner: int | None = None
     """uid and gid of commands on the host, where they are not ours."""
+    group: SandboxGroup | None = None
     scratch: tuple[str, ...] = ()
     """Directories on the host that are removed on close."""
     on_event: EventSink | None = None
@@ -71,7 +74,7 @@ class Core:
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
         with self._telling_of_a_loss():
-            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
+            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
         try:
             self.emit("exec_started", id=ends.id)
         except BaseException:  # a Ctrl-C
@@ -118,15 +121,18 @@ class Core:
         try:
             self.client.reap()
         finally:
-            for path in self.scratch:
+            removals = [partial(remove_tree, path) for path in self.scratch]
+            for remove in (*removals, *((self.group.remove,) if self.group is not None else ())):
                 try:
-                    remove_tree(path)
+                    remove()
                 except OSError as error:  # close ends in "gone" also when a part of it fails
-                    log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
+                    log.warning("sandbox %s: something could not be removed: %s", self.info.id, error)
             self.emit("closed")
 
     def ended(self, id: int, exchange: Exchange) -> None:
         """A command has come to its end, or the sandbox has under it."""
+        if self.group is not None:
+            self.group.end(id)
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
         else:
@@ -172,6 +178,8 @@ class Core:
             finally:  # its processes end; what it left on disk may still be wanted, and stays
                 self.client.hang_up()
                 self.client.reap()
+                if self.group is not None:
+                    self.group.remove()
 
     def refuse_renew(self) -> NoReturn:
         raise UnsupportedError(

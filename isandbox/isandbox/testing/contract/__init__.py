@@ -27,6 +27,7 @@ from isandbox.testing.contract.gaps import GAPS, Gap, gaps_of
 from isandbox.testing.contract.handles import HandlePromises
 from isandbox.testing.contract.inheritance import InheritancePromises
 from isandbox.testing.contract.lifecycle import LifecycleCommandPromises, LifecyclePromises
+from isandbox.testing.contract.limits import LimitPromises
 from isandbox.testing.contract.names import HostileNameCommandPromises, HostileNamePromises
 from isandbox.testing.contract.output import OutputPromises
 from isandbox.testing.contract.over_sync import ThroughSync
@@ -44,6 +45,7 @@ class SandboxContract(
     OutputPromises,
     CallbackPromises,
     FaultPromises,
+    LimitPromises,
     HandlePromises,
     FilePromises,
     FileViewPromises,

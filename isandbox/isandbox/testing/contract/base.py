@@ -125,7 +125,10 @@ async def until(condition: Callable[[], Any], what: str) -> None:
 
 
 def in_forked_child(function: Callable[[], object]) -> str:
-    """The name of what ``function`` raises in a fork of this process, ``"nothing"``, or ``"hangs"`` after 20 seconds."""
+    """The name of what ``function`` raises in a fork of this process, ``"nothing"``, or ``"hangs"`` after 20 seconds.
+
+    Empty for a child that has been killed before it could say anything.
+    """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork beside threads: that is the point

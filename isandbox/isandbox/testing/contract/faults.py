@@ -52,7 +52,10 @@ class FaultPromises(Contract):
                 pid = chunk.decode().strip()
                 break
             assert (await sandbox.exec("sleep 60", timeout=0.3)).fault == "timeout"
-            state = await sandbox.exec(f"cut -d' ' -f3 /proc/{pid}/stat")
+            # It is stopped a second time, which it may take a moment to obey; one that was woken never would.
+            state = await sandbox.exec(
+                f"n=0; until grep -q ') T ' /proc/{pid}/stat; do n=$((n+1)); [ $n -lt 100 ] || exit; sleep 0.05; done; echo T"
+            )
             assert state.stdout == "T\n"
 
     async def test_check_maps_a_timeout(self, sandbox: ISandbox) -> None:

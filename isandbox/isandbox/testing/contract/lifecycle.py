@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import signal
+import tempfile
+import time
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
@@ -252,6 +255,23 @@ class LifecycleCommandPromises(Contract):
         assert events == []
         left = [child for child in psutil.Process().children() if child.pid not in before]
         assert left == []
+
+    def test_a_killed_host_leaves_nothing_running(self, tmp_path: Path) -> None:
+        """When the process that owns a sandbox is killed, every process of the sandbox ends by itself."""
+        nap = marker()
+
+        def live() -> None:
+            tempfile.tempdir = str(tmp_path)  # what a killed host leaves on disk goes with the test
+            sandbox = self.create_sync()
+            process = sandbox.start(f"setsid sleep {nap} & echo ready; sleep {nap}")
+            assert next(iter(process)) == ("stdout", b"ready\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        assert in_forked_child(live) == ""
+        end = time.monotonic() + 30
+        while any(nap in line for line in host_command_lines()):
+            assert time.monotonic() < end, "it lives on without its owner"
+            time.sleep(0.02)
 
     async def test_an_environment_goes_from_sandbox_to_command(self) -> None:
         """env= of create reaches every command and may replace the defaults; env= of exec comes before both."""
