@@ -7,9 +7,9 @@ Files are in memory, commands are scripted answers. It keeps the promises about 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
-import secrets
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from isandbox.process import IProcess
 
 WORKSPACE = "/workspace"
+_NUMBERS = itertools.count(1)
 _log = logging.getLogger("isandbox")
 
 
@@ -63,7 +64,7 @@ class FakeSandbox(ISandbox):
         request = request or CreateRequest(Policy())
         self._on_event = request.on_event
         self._info = SandboxInfo(
-            id=name or f"{self.backend}-{secrets.token_hex(8)}",
+            id=name or f"{self.backend}-{next(_NUMBERS)}",
             backend=self.backend,
             isolation=self.capabilities.isolation,
             workspace=WORKSPACE,
