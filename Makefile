@@ -29,6 +29,7 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/unasync.py --check
 	$(BIN)/python scripts/contract_doc.py --check
+	$(BIN)/python scripts/backends_doc.py --check
 
 check: lint
 	$(BIN)/python -m pytest -q -m "not native and not package and not full"

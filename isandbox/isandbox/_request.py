@@ -58,6 +58,41 @@ def make_request(
     `BackendUnavailableError`.
     """
     backend = load_backend(default_type() if type is None else type)
+    request = request_for(
+        backend,
+        workspace=workspace,
+        mounts=mounts,
+        env=env,
+        quotas=quotas,
+        network=network,
+        start_timeout=start_timeout,
+        labels=labels,
+        min_isolation=min_isolation,
+        waive=waive,
+        policy=policy,
+        on_event=on_event,
+        **backend_options,
+    )
+    return backend, request
+
+
+def request_for(
+    backend: Backend,
+    *,
+    workspace: Workspace | str | os.PathLike[str] | None = None,
+    mounts: Sequence[Mount] = (),
+    env: Mapping[str, str] | None = None,
+    quotas: Quotas | None = None,
+    network: Iterable[str] | None = None,
+    start_timeout: float = START_TIMEOUT_DEFAULT,
+    labels: Mapping[str, str] | None = None,
+    min_isolation: Isolation = "none",
+    waive: Iterable[str] = (),
+    policy: Policy | None = None,
+    on_event: EventSink | None = None,
+    **backend_options: Any,
+) -> CreateRequest:
+    """`make_request` for a backend that is at hand, and needs no name."""
     if policy is None:
         policy = Policy(
             workspace=as_workspace(workspace),
@@ -81,14 +116,13 @@ def make_request(
         raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
     _refuse_unsupported(backend, policy, min_isolation)
     backend.check(policy, options)
-    request = CreateRequest(
+    return CreateRequest(
         policy=policy,
         options=options,
         start_timeout=start_timeout,
         labels=_labels(labels),
         on_event=on_event,
     )
-    return backend, request
 
 
 def _labels(labels: object) -> Mapping[str, str]:

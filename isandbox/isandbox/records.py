@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal as _signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Self
 
 from isandbox import errors
@@ -165,3 +166,12 @@ class SandboxInfo:
     """Mechanism -> ``enforced`` or ``absent (why)``."""
     waived: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
+        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy does not pickle.
+        values = [getattr(self, f.name) for f in fields(self)]
+        return (SandboxInfo, tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values))

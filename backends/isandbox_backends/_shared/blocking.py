@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from isandbox.command import check_signal
 from isandbox.errors import UnsupportedError
+from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
 from isandbox_backends._shared.drain import drain
 from isandbox_backends._shared.endpoints import OutputReader
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
 
+# Milliseconds. A Ctrl-C between Python's own look for signals and the system call would else wait for the next output.
+_LOOK = 500
+
 
 class BlockingProcess(IProcess):
     """A command of a native sandbox. Nothing is read before somebody waits or iterates: the pipe is the back-pressure."""
@@ -33,6 +38,7 @@ class BlockingProcess(IProcess):
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._pump_lock = threading.RLock()
         self._stdin_lock = threading.Lock()
+        self._stdin_turn = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._reader = OutputReader()
         self._keeping = False
@@ -51,6 +57,7 @@ class BlockingProcess(IProcess):
                 self._pump(outputs=False)
 
     def wait(self) -> ExecResult:
+        refuse_in_loop()
         self.run_to_end()
         return self._exchange.result(closed=self._client.closed)
 
@@ -61,6 +68,7 @@ class BlockingProcess(IProcess):
             self._finish()
 
     def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
+        refuse_in_loop()
         self._keeping = True
         try:
             while True:
@@ -108,7 +116,7 @@ class BlockingProcess(IProcess):
             poll.register(fd, select.POLLIN)
         if ends.pending and ends.stdin >= 0:
             poll.register(ends.stdin, select.POLLOUT)
-        return poll.poll(None if due is None else max(0.0, due - time.monotonic()) * 1000 + 1)
+        return poll.poll(_LOOK if due is None else min(_LOOK, max(0.0, due - time.monotonic()) * 1000 + 1))
 
     def _take_status(self, now: float) -> None:
         data = os.read(self._ends.status, 4096)
@@ -156,11 +164,16 @@ class BlockingProcess(IProcess):
         self.run_to_end()
 
     def signal(self, number: int) -> None:
+        checked = check_signal(number)
         if not self._exchange.exited:
-            self._client.signal(self._ends.id, number)
+            self._client.signal(self._ends.id, checked)
 
     def write_stdin(self, data: bytes) -> None:
-        left = memoryview(data)
+        refuse_in_loop()
+        with self._stdin_turn:  # two threads that write take turns: each one's data stays in one piece
+            self._write(memoryview(data))
+
+    def _write(self, left: memoryview) -> None:
         while left:
             with self._stdin_lock:
                 fd = self._ends.stdin
@@ -183,4 +196,4 @@ class BlockingProcess(IProcess):
 
     def abandon(self) -> None:
         """In a forked child: another thread of the parent may have held the locks."""
-        self._pump_lock, self._stdin_lock = threading.RLock(), threading.Lock()
+        self._pump_lock, self._stdin_lock, self._stdin_turn = threading.RLock(), threading.Lock(), threading.Lock()

@@ -29,7 +29,7 @@ from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
@@ -73,7 +73,8 @@ class Core:
         self.check_open()
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
-        ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
+        with self._telling_of_a_loss():
+            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
         try:
             self.emit("exec_started", id=ends.id)
         except BaseException:  # a Ctrl-C
@@ -84,7 +85,8 @@ class Core:
     def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
         self.check_open()
         exchange = Exchange(call.spec, time.monotonic(), keep_all=True)
-        return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
+        with self._telling_of_a_loss():
+            return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
 
     def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
         number = exchange.file_error(closed=self.client.closed)
@@ -102,7 +104,7 @@ class Core:
 
     def metrics(self) -> Metrics:
         self.check_open()
-        if self.client.pid is None:
+        if self.client.pid is None or self.lost:
             raise SandboxLostError(f"sandbox {self.info.id} is gone")
         from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
 
@@ -139,9 +141,29 @@ class Core:
             self.group.end(id)
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
-        elif not self.client.closed and not self.lost:
+        else:
+            self._tell_of_a_loss(exchange.lost)
+
+    def file_ended(self, exchange: Exchange) -> None:
+        """A file operation's end is nobody's event, but what it finds lost is."""
+        if exchange.lost is not None:
+            self._tell_of_a_loss(exchange.lost)
+
+    def _tell_of_a_loss(self, reason: str) -> None:
+        with self._lock:
+            if self.client.closed or self.lost:
+                return
             self.lost = True
-            self.emit("lost", reason=exchange.lost)
+        self.emit("lost", reason=reason)
+
+    @contextlib.contextmanager
+    def _telling_of_a_loss(self) -> Iterator[None]:
+        """Around what is the first to find out that the helper is gone."""
+        try:
+            yield
+        except SandboxLostError:
+            self._tell_of_a_loss("its first process does not answer")
+            raise
 
     def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self.on_event is None:
@@ -205,7 +227,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     async def _file(self, call: FileCall[T]) -> T:
         self._check_loop()
         ends, exchange = self._core.begin_file(call)
-        process = self._process(ends, exchange, _nothing)
+        process = self._process(ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             await process.run_to_end()
         except BaseException:
@@ -255,6 +277,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
                 self._core.clean_up()
 
     def _check_loop(self) -> None:
+        self._core.check_open()  # first: a forked child, where it is closed, has no loop of ours either
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
@@ -285,7 +308,7 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
     def _file(self, call: FileCall[T]) -> T:
         refuse_in_loop()
         ends, exchange = self._core.begin_file(call)
-        process = BlockingProcess(self._core.client, ends, exchange, _nothing)
+        process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             process.run_to_end()
         except BaseException:
@@ -322,10 +345,6 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
 
     def close(self) -> None:
         self._core.end()
-
-
-def _nothing() -> None:
-    """A file operation's end is nobody's event."""
 
 
 def _has_entries(path: str) -> bool:

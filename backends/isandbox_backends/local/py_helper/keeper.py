@@ -40,6 +40,10 @@ def keep(start: Start, plan: Plan, pipes: Pipes, orders: int, began: float) -> N
         os._exit(code)
 
 
+# Seconds. poll takes 32-bit milliseconds, which a time-out of a month is past; one look a day costs nothing.
+_LONGEST = 86_400.0
+
+
 class _Keeper:
     def __init__(self, start: Start, plan: Plan, pipes: Pipes, orders: int, began: float) -> None:
         close_all_but({0, 1, 2, 3, orders, *pipes.all()})
@@ -113,7 +117,7 @@ class _Keeper:
         now = time.monotonic()
         if not self._tree.complete:
             times.append(now + _LOOK)
-        return max(0.0, min(times) - now) if times else None
+        return min(max(0.0, min(times) - now), _LONGEST) if times else None
 
     def _take_orders(self) -> bool:
         """False when the server is gone."""
