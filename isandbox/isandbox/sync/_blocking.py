@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from isandbox.errors import ConfigurationError
+
+T = TypeVar("T")
 
 
 def call(callback: Callable[..., Any], *arguments: object) -> None:
@@ -17,6 +19,11 @@ def call(callback: Callable[..., Any], *arguments: object) -> None:
         if inspect.iscoroutine(value):
             value.close()
         raise ConfigurationError("isandbox.sync takes plain callbacks; use isandbox.create_sandbox for async ones")
+
+
+def in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """The caller's own thread may wait for the host's disk."""
+    return function(*arguments)
 
 
 def refuse_in_loop() -> None:

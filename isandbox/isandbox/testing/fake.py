@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from isandbox.command import Command, ProcessSpec, check_command
-from isandbox.errors import SandboxClosedError, UnsupportedError
+from isandbox.errors import ConfigurationError, SandboxClosedError, UnsupportedError
 from isandbox.policy import Capabilities, Quotas
 from isandbox.process import IProcess
 from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
@@ -22,6 +22,7 @@ from isandbox.testing.memory_files import MemoryFiles
 
 Answer = ExecResult | str | bytes | Callable[[ProcessSpec], ExecResult]
 WORKSPACE = "/workspace"
+_CHUNK = 1 << 16
 
 
 class UnscriptedCommandError(AssertionError):
@@ -79,33 +80,56 @@ class FakeSandbox(ISandbox):
             raise UnscriptedCommandError(f"no answer is scripted for {key!r}")
         return FakeProcess(spec, self._default, 0.0, self._closed)
 
-    async def stat(self, path: str) -> FileInfo:
-        self._check_open()
+    async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
+        self._check(user)
         return self._store.stat(path)
 
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        self._check_open()
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
+        self._check(user)
         data = self._store.read(path)
         return data[offset:] if limit is None else data[offset : offset + limit]
 
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        self._check_open()
-        self._store.write(path, data, mode, append=append)
+    async def read_chunks(
+        self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None
+    ) -> AsyncIterator[bytes]:
+        data = await self.read(path, offset=offset, limit=limit, user=user)
+        for start in range(0, len(data), _CHUNK):
+            self._check_open()
+            yield data[start : start + _CHUNK]
+            await asyncio.sleep(0)
 
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        self._check_open()
+    async def write(
+        self,
+        path: str,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        self._check(user)
+        if not isinstance(data, AsyncIterable):
+            self._store.write(path, _bytes(data), mode, append=append)
+            return
+        self._store.write(path, b"", mode, append=append)
+        async for chunk in data:
+            self._check_open()
+            self._store.write(path, _bytes(chunk), mode, append=True)
+
+    async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        self._check(user)
         return self._store.list_dir(path)
 
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        self._check_open()
-        self._store.make_dir(path, parents=parents)
+    async def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        self._check(user)
+        self._store.make_dir(path, parents=parents, mode=mode)
 
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
-        self._check_open()
+    async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
+        self._check(user)
         self._store.remove(path, recursive=recursive)
 
-    async def rename(self, path: str, target: str) -> None:
-        self._check_open()
+    async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
+        self._check(user)
         self._store.rename(path, target)
 
     async def metrics(self) -> Metrics:
@@ -117,6 +141,11 @@ class FakeSandbox(ISandbox):
 
     async def close(self) -> None:
         self._closed.set()
+
+    def _check(self, user: str | None) -> None:
+        self._check_open()
+        if user is not None:
+            raise UnsupportedError(f"user={user!r}: a fake sandbox has one user; leave it out", option="user", backend="fake")
 
     def _check_open(self) -> None:
         if self._closed.is_set():
@@ -187,6 +216,12 @@ class FakeProcess(IProcess):
             yield "stdout", result.stdout_bytes
         if result.stderr_bytes:
             yield "stderr", result.stderr_bytes
+
+
+def _bytes(data: object) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ConfigurationError(f"write: data is bytes, not {type(data).__name__}; files.write takes texts")
+    return bytes(data)
 
 
 def _result(answer: Answer, spec: ProcessSpec) -> ExecResult:

@@ -6,8 +6,9 @@ Every call runs in a worker thread, as a user of the blocking interface would ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from isandbox.process import IProcess
@@ -62,6 +63,36 @@ class OverSyncProcess(IProcess):
             yield item
 
 
+class _Pulled:
+    """An async source for a thread: each chunk is asked for in the loop that made this."""
+
+    def __init__(self, source: AsyncIterable[bytes]) -> None:
+        self._chunks = aiter(source)
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._asked: Future[Any] | None = None
+
+    def __iter__(self) -> _Pulled:
+        return self
+
+    def __next__(self) -> bytes:
+        if self._stop.is_set():
+            raise RuntimeError("cancelled")
+        self._asked = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
+        chunk = self._asked.result()
+        if chunk is _END:
+            raise StopIteration
+        return chunk  # type: ignore[no-any-return]
+
+    async def _next(self) -> Any:
+        return await anext(self._chunks, _END)
+
+    def cancel(self) -> None:
+        self._stop.set()
+        if self._asked is not None:
+            self._asked.cancel()
+
+
 class OverSync(ISandbox):
     """``inner`` is a sandbox of `isandbox.sync`."""
 
@@ -75,26 +106,59 @@ class OverSync(ISandbox):
     async def spawn(self, spec: ProcessSpec) -> IProcess:
         return OverSyncProcess(await _call(self.inner.spawn, spec))
 
-    async def stat(self, path: str) -> FileInfo:
-        return await _call(self.inner.stat, path)
+    async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
+        return await _call(self.inner.stat, path, user=user)
 
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await _call(self.inner.read, path, offset=offset, limit=limit)
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
+        return await _call(self.inner.read, path, offset=offset, limit=limit, user=user)
 
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        await _call(self.inner.write, path, data, mode=mode, append=append)
+    async def read_chunks(
+        self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None
+    ) -> AsyncIterator[bytes]:
+        chunks = self.inner.read_chunks(path, offset=offset, limit=limit, user=user)
+        try:
+            while (chunk := await _call(next, chunks, _END)) is not _END:
+                yield chunk
+        finally:
+            await _call(chunks.close)  # type: ignore[attr-defined]
 
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        return await _call(self.inner.list_dir, path)
+    async def write(
+        self,
+        path: str,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        options = {"mode": mode, "append": append, "user": user}
+        if not isinstance(data, AsyncIterable):
+            await _call(self.inner.write, path, data, **options)
+            return
+        source = _Pulled(data)
+        call = asyncio.ensure_future(_call(self.inner.write, path, source, **options))
+        try:
+            await asyncio.shield(call)
+        except asyncio.CancelledError:  # a thread cannot be cancelled: its source fails instead
+            source.cancel()
+            await asyncio.wait({call})
+            call.exception()
+            raise
 
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        await _call(self.inner.make_dir, path, parents=parents)
+    async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        return await _call(self.inner.list_dir, path, user=user)
 
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
-        await _call(self.inner.remove, path, recursive=recursive)
+    async def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        await _call(self.inner.make_dir, path, parents=parents, mode=mode, user=user)
 
-    async def rename(self, path: str, target: str) -> None:
-        await _call(self.inner.rename, path, target)
+    async def make_link(self, path: str, target: str, *, user: str | None = None) -> None:
+        await _call(self.inner.make_link, path, target, user=user)
+
+    async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
+        await _call(self.inner.remove, path, recursive=recursive, user=user)
+
+    async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
+        await _call(self.inner.rename, path, target, user=user)
 
     async def metrics(self) -> Metrics:
         return await _call(self.inner.metrics)
