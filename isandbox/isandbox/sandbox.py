@@ -85,8 +85,8 @@ class ISandbox(ABC):
         ``data`` is bytes, or a source of them for files of any size: it is asked for more as fast as it is written, and
         memory stays bounded. The file is written in place, as ``open(path, "wb")`` does: links are followed inside the
         sandbox's view, other names of the file see the same, and who must never see half of it writes to another name and
-        renames. When the source raises, or the call is cancelled, the writing ends, the file holds what was written so far,
-        and the error comes out.
+        renames. When the source raises, or the call is cancelled, the writing ends and the error comes out; the file is left
+        with a beginning of the data, or as it was when nothing had been written yet.
         """
 
     @abstractmethod

@@ -11,18 +11,25 @@ import pytest
 from isandbox import ExecResult, ExecTimeoutError, SandboxClosedError
 from isandbox.testing import FakeSandbox
 from isandbox.testing.contract.files import FilePromises
+from isandbox.testing.contract.transfers import TransferPromises
 from isandbox.testing.fake import UnscriptedCommandError
 
 
 class TestFakeFiles(FilePromises):
     @classmethod
     def create(cls, **options: Any) -> Any:
-        return _fake()
+        return _fake(**options)
+
+
+class TestFakeTransfers(TransferPromises):
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return _fake(**options)
 
 
 @asynccontextmanager
-async def _fake() -> Any:
-    async with FakeSandbox() as sandbox:
+async def _fake(**options: Any) -> Any:
+    async with FakeSandbox(**options) as sandbox:
         yield sandbox
 
 

@@ -49,26 +49,34 @@ class Plan:
     entries: list[Entry] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     bytes: int = 0
+    _count: int = 0
+    """Of members; the tree itself is none."""
 
     def add(self, entry: Entry) -> None:
-        if len(self.entries) + len(self.skipped) >= self.limits.members:
-            refuse("members", "", f"more than {self.limits.members} members")
+        self._count_one()
         check_depth(entry.path.split("/"), entry.path, self.limits)
         if entry.kind == "symlink" and (why := leads_out(entry.path, entry.target)) is not None:
-            self.turn_away(entry.path, "link", f"{why}: {entry.target[:200]!r}")
+            self._turn_away(entry.path, "link", f"{why}: {entry.target[:200]!r}")
             return
         self.entries.append(entry)
         self.bytes += entry.size
         if self.bytes > self.limits.bytes:
             refuse("bytes", entry.path, f"more than {self.limits.bytes} bytes")
 
-    def turn_away(self, path: str, rule: str, why: str) -> None:
-        """Refuse all because of this one, or leave it out."""
+    def add_special(self, path: str) -> None:
+        """A device, FIFO or socket: refuses all because of this one, or leaves it out."""
+        self._count_one()
+        self._turn_away(path, "special", "neither file, directory nor link")
+
+    def _turn_away(self, path: str, rule: str, why: str) -> None:
         if self.unsafe == "refuse":
             refuse(rule, path, why)
-        if len(self.entries) + len(self.skipped) >= self.limits.members:
-            refuse("members", "", f"more than {self.limits.members} members")
         self.skipped.append(path)
+
+    def _count_one(self) -> None:
+        self._count += 1
+        if self._count > self.limits.members:
+            refuse("members", "", f"more than {self.limits.members} members")
 
     @property
     def files(self) -> int:
@@ -134,7 +142,7 @@ class HostTree:
                 elif stat.S_ISLNK(found.st_mode):
                     self.plan.add(Entry(path, "symlink", 0o777, target=top.read_link(path)))
                 else:
-                    self.plan.turn_away(path, "special", "neither file, directory nor link")
+                    self.plan.add_special(path)
             waiting.extend(reversed(below))
 
     def open(self, entry: Entry) -> Content:

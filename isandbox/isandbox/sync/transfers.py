@@ -206,7 +206,7 @@ def _scan(sandbox: ISandbox, top: str, plan: Plan, user: str | None) -> None:
         below = []
         for child, info in zip(children(directory, (info.name for info in inside)), inside, strict=True):
             if info.kind == "other":
-                plan.turn_away(child, "special", "neither file, directory nor link")
+                plan.add_special(child)
                 continue
             plan.add(_entry(child, info))
             if info.kind == "directory":

@@ -11,9 +11,11 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from isandbox.command import Command, ProcessSpec, check_command
 from isandbox.errors import ConfigurationError, SandboxClosedError, UnsupportedError
+from isandbox.events import Event, EventKind, EventSink
 from isandbox.policy import Capabilities, Quotas
 from isandbox.process import IProcess
 from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
@@ -30,9 +32,19 @@ class UnscriptedCommandError(AssertionError):
 
 
 class FakeSandbox(ISandbox):
-    """``files`` fills the workspace. Script answers with `on`; what was run is in ``calls``, as `ProcessSpec`."""
+    """``files`` fills the workspace. Script answers with `on`; what was run is in ``calls``, as `ProcessSpec`.
 
-    def __init__(self, files: Mapping[str, str | bytes] | None = None, *, name: str = "fake-0") -> None:
+    ``on_event`` sees transfers of files; the fake has no other events.
+    """
+
+    def __init__(
+        self,
+        files: Mapping[str, str | bytes] | None = None,
+        *,
+        name: str = "fake-0",
+        on_event: EventSink | None = None,
+    ) -> None:
+        self._on_event = on_event
         self.calls: list[ProcessSpec] = []
         self._answers: list[tuple[tuple[str, ...] | str, Answer, float]] = []
         self._default: Answer | None = None
@@ -131,6 +143,10 @@ class FakeSandbox(ISandbox):
     async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
         self._check(user)
         self._store.rename(path, target)
+
+    def notify(self, kind: EventKind, data: Mapping[str, str | float | bool | None]) -> None:
+        if self._on_event is not None:
+            self._on_event(Event(kind, self._info.id, time.time(), MappingProxyType(dict(data))))
 
     async def metrics(self) -> Metrics:
         self._check_open()

@@ -21,6 +21,7 @@ from isandbox.testing.contract.inheritance import InheritancePromises
 from isandbox.testing.contract.lifecycle import LifecyclePromises
 from isandbox.testing.contract.output import OutputPromises
 from isandbox.testing.contract.stdin import StdinPromises
+from isandbox.testing.contract.transfers import TransferPromises, TransferViewPromises
 
 
 class SandboxContract(
@@ -32,6 +33,8 @@ class SandboxContract(
     HandlePromises,
     FilePromises,
     FileViewPromises,
+    TransferPromises,
+    TransferViewPromises,
     LifecyclePromises,
 ):
     """All groups. A backend that claims only some subclasses those."""

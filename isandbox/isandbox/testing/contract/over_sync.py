@@ -9,15 +9,17 @@ import asyncio
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from isandbox.files.comfort import Files
 from isandbox.process import IProcess
 from isandbox.sandbox import ISandbox
 
 if TYPE_CHECKING:
     from isandbox import sync
     from isandbox.command import ProcessSpec
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream, Transfer
 
 T = TypeVar("T")
 _END = object()
@@ -76,9 +78,9 @@ class _Pulled:
         return self
 
     def __next__(self) -> bytes:
-        if self._stop.is_set():
-            raise RuntimeError("cancelled")
         self._asked = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
+        if self._stop.is_set():  # after the assignment: `cancel` looks in the other order
+            self._asked.cancel()
         chunk = self._asked.result()
         if chunk is _END:
             raise StopIteration
@@ -93,6 +95,23 @@ class _Pulled:
             self._asked.cancel()
 
 
+class OverSyncFiles(Files):
+    """Transfers are the blocking interface's own; all else is its verbs."""
+
+    def __init__(self, sandbox: OverSync) -> None:
+        super().__init__(sandbox)
+        self._inner = sandbox.inner.files
+
+    async def upload(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.upload, *arguments, **options)
+
+    async def upload_archive(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.upload_archive, *arguments, **options)
+
+    async def download(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.download, *arguments, **options)
+
+
 class OverSync(ISandbox):
     """``inner`` is a sandbox of `isandbox.sync`."""
 
@@ -102,6 +121,10 @@ class OverSync(ISandbox):
     @property
     def info(self) -> SandboxInfo:
         return self.inner.info
+
+    @cached_property
+    def files(self) -> Files:
+        return OverSyncFiles(self)
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
         return OverSyncProcess(await _call(self.inner.spawn, spec))
@@ -142,7 +165,8 @@ class OverSync(ISandbox):
         except asyncio.CancelledError:  # a thread cannot be cancelled: its source fails instead
             source.cancel()
             await asyncio.wait({call})
-            call.exception()
+            if not call.cancelled():
+                call.exception()
             raise
 
     async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
