@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -35,4 +35,25 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
             close = getattr(task.result(), "close", None)
             if close is not None:
                 close()
+        raise
+
+
+async def each(function: Callable[[T], Awaitable[None]], items: Iterable[T], *, at_once: int) -> None:
+    """Await ``function`` for every item, a few at once. The first error ends the others, and comes out when they have ended."""
+    left = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await function(item)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(at_once)]
+    try:
+        await asyncio.gather(*workers)
+    except BaseException:
+        for worker in workers:
+            worker.cancel()
+        while not all(worker.done() for worker in workers):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait(workers)
+        await asyncio.gather(*workers, return_exceptions=True)  # nobody else asks for their errors
         raise

@@ -20,7 +20,7 @@ class Beneath:
     Paths are relative. One that would leave the directory, by "..", an absolute path or a link, is `OSError` with EXDEV. Links
     on the way are ELOOP, unless ``follow`` allows those that stay beneath; what opens for writing, makes or removes something
     never follows one. Linux resolves in one call (openat2); elsewhere, and where a filter forbids that, component by
-    component. Not for several threads at once. Close it, or use it with ``with``.
+    component. Several threads may use it; close it when none does any more, or use it with ``with``.
     """
 
     def __init__(self, fd: int, *, one_call: bool | None = None) -> None:

@@ -42,7 +42,7 @@ def permissions(mode: int, kind: Kind) -> int:
 
 @dataclass(slots=True)
 class Plan:
-    """Entries of a tree as they are found, in an order in which directories come before what is in them."""
+    """Entries of a tree, directories before those in them."""
 
     limits: Limits
     unsafe: Unsafe
@@ -78,9 +78,8 @@ class Plan:
         if self._count > self.limits.members:
             refuse("members", "", f"more than {self.limits.members} members")
 
-    @property
-    def files(self) -> int:
-        return sum(entry.kind == "file" for entry in self.entries)
+    def of_kind(self, kind: Kind) -> list[Entry]:
+        return [entry for entry in self.entries if entry.kind == kind]
 
 
 class Content:
@@ -193,11 +192,15 @@ class Landing:
     def _inside(self, path: str) -> str:
         return f"{_SINGLE}/{path}" if path else _SINGLE
 
-    def make_dir(self, path: str, mode: int) -> None:
-        self._top.make_dir(self._inside(path), mode)
+    def make_dirs(self, plan: Plan) -> None:
+        """The umask applies to modes."""
+        for entry in plan.of_kind("directory"):
+            self._top.make_dir(self._inside(entry.path), entry.mode)
 
-    def make_link(self, path: str, target: str) -> None:
-        self._top.make_link(self._inside(path), target)
+    def make_links(self, plan: Plan) -> None:
+        """Last, so that nothing can be written through one."""
+        for entry in plan.of_kind("symlink"):
+            self._top.make_link(self._inside(entry.path), entry.target)
 
     def create(self, path: str, mode: int) -> Growing:
         """The umask applies to ``mode``: the kernel does that when the file is made."""

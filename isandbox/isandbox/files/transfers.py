@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isandbox._aio import call, in_thread
+from isandbox._aio import call, each, in_thread
 from isandbox.errors import UnsupportedError
 from isandbox.files.host import PIECE, Entry, HostTree, Landing, Plan, children, permissions
 from isandbox.files.names import refuse
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # How often progress is told.
 _TELL_BYTES, _TELL_FILES = 8 << 20, 256
+# Files on their way at a time: a small file costs a process inside and a round trip, most of which is waiting.
+_AT_ONCE = 4
 
 
 class _Progress:
@@ -32,7 +34,7 @@ class _Progress:
     def __init__(self, sandbox: ISandbox, direction: str, plan: Plan, options: Options) -> None:
         self.sandbox, self.plan, self.user = sandbox, plan, options.user
         self._direction, self._on_progress = direction, options.on_progress
-        self._total_files, self._total_bytes = plan.files, plan.bytes
+        self._total_files, self._total_bytes = len(plan.of_kind("file")), plan.bytes
         self._files = self._told_files = self._bytes = self._told_bytes = 0
 
     async def moved(self, size: int, *, files: int = 0) -> None:
@@ -103,21 +105,25 @@ async def upload_archive(
 async def _send(tree: HostTree | Archive, target: str, progress: _Progress) -> Transfer:
     """Write the entries of an accepted tree below ``target``."""
     sandbox, user = progress.sandbox, progress.user
-    entries = tree.plan.entries
-    if any(entry.kind == "symlink" for entry in entries) and "make_link" not in sandbox.info.capabilities.verbs:
+    if tree.plan.of_kind("symlink") and "make_link" not in sandbox.info.capabilities.verbs:
         backend = sandbox.info.backend
         raise UnsupportedError(
             f"upload: the {backend} backend makes no links; take them out of the tree", option="make_link", backend=backend
         )
-    for entry in entries:
-        path = f"{target.rstrip('/')}/{entry.path}" if entry.path else target
-        if entry.kind == "directory":
-            await sandbox.make_dir(path, parents=True, mode=entry.mode, user=user)
-        elif entry.kind == "symlink":
-            await _send_link(sandbox, path, entry.target, user)
-        else:
-            await _send_file(tree, entry, path, progress)
+    for entry in tree.plan.of_kind("directory"):
+        await sandbox.make_dir(_below(target, entry), parents=True, mode=entry.mode, user=user)
+
+    async def send(entry: Entry) -> None:
+        await _send_file(tree, entry, _below(target, entry), progress)
+
+    await each(send, tree.plan.of_kind("file"), at_once=_AT_ONCE)
+    for entry in tree.plan.of_kind("symlink"):
+        await _send_link(sandbox, _below(target, entry), entry.target, user)
     return await progress.finish()
+
+
+def _below(top: str, entry: Entry) -> str:
+    return f"{top.rstrip('/')}/{entry.path}" if entry.path else top
 
 
 async def _send_link(sandbox: ISandbox, path: str, target: str, user: str | None) -> None:
@@ -170,13 +176,13 @@ async def download(
     progress = _Progress(sandbox, "download", plan, options)
     landing = await in_thread(_landing, target, plan)
     try:
-        for entry in plan.entries:
-            if entry.kind == "file":
-                await _receive(landing, entry, f"{path.rstrip('/')}/{entry.path}" if entry.path else path, progress)
-            elif entry.kind == "directory":
-                await in_thread(landing.make_dir, entry.path, entry.mode)
-            else:
-                await in_thread(landing.make_link, entry.path, entry.target)
+        await in_thread(landing.make_dirs, plan)
+
+        async def receive(entry: Entry) -> None:
+            await _receive(landing, entry, _below(path, entry), progress)
+
+        await each(receive, plan.of_kind("file"), at_once=_AT_ONCE)
+        await in_thread(landing.make_links, plan)
         await in_thread(landing.commit)
     finally:
         await in_thread(landing.close)

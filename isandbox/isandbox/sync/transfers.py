@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from isandbox.sync._blocking import call, in_thread
+from isandbox.sync._blocking import call, each, in_thread
 from isandbox.errors import UnsupportedError
 from isandbox.files.host import PIECE, Entry, HostTree, Landing, Plan, children, permissions
 from isandbox.files.names import refuse
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # How often progress is told.
 _TELL_BYTES, _TELL_FILES = 8 << 20, 256
+# Files on their way at a time: a small file costs a process inside and a round trip, most of which is waiting.
+_AT_ONCE = 4
 
 
 class _Progress:
@@ -33,7 +35,7 @@ class _Progress:
     def __init__(self, sandbox: ISandbox, direction: str, plan: Plan, options: Options) -> None:
         self.sandbox, self.plan, self.user = sandbox, plan, options.user
         self._direction, self._on_progress = direction, options.on_progress
-        self._total_files, self._total_bytes = plan.files, plan.bytes
+        self._total_files, self._total_bytes = len(plan.of_kind("file")), plan.bytes
         self._files = self._told_files = self._bytes = self._told_bytes = 0
 
     def moved(self, size: int, *, files: int = 0) -> None:
@@ -104,21 +106,25 @@ def upload_archive(
 def _send(tree: HostTree | Archive, target: str, progress: _Progress) -> Transfer:
     """Write the entries of an accepted tree below ``target``."""
     sandbox, user = progress.sandbox, progress.user
-    entries = tree.plan.entries
-    if any(entry.kind == "symlink" for entry in entries) and "make_link" not in sandbox.info.capabilities.verbs:
+    if tree.plan.of_kind("symlink") and "make_link" not in sandbox.info.capabilities.verbs:
         backend = sandbox.info.backend
         raise UnsupportedError(
             f"upload: the {backend} backend makes no links; take them out of the tree", option="make_link", backend=backend
         )
-    for entry in entries:
-        path = f"{target.rstrip('/')}/{entry.path}" if entry.path else target
-        if entry.kind == "directory":
-            sandbox.make_dir(path, parents=True, mode=entry.mode, user=user)
-        elif entry.kind == "symlink":
-            _send_link(sandbox, path, entry.target, user)
-        else:
-            _send_file(tree, entry, path, progress)
+    for entry in tree.plan.of_kind("directory"):
+        sandbox.make_dir(_below(target, entry), parents=True, mode=entry.mode, user=user)
+
+    def send(entry: Entry) -> None:
+        _send_file(tree, entry, _below(target, entry), progress)
+
+    each(send, tree.plan.of_kind("file"), at_once=_AT_ONCE)
+    for entry in tree.plan.of_kind("symlink"):
+        _send_link(sandbox, _below(target, entry), entry.target, user)
     return progress.finish()
+
+
+def _below(top: str, entry: Entry) -> str:
+    return f"{top.rstrip('/')}/{entry.path}" if entry.path else top
 
 
 def _send_link(sandbox: ISandbox, path: str, target: str, user: str | None) -> None:
@@ -171,13 +177,13 @@ def download(
     progress = _Progress(sandbox, "download", plan, options)
     landing = in_thread(_landing, target, plan)
     try:
-        for entry in plan.entries:
-            if entry.kind == "file":
-                _receive(landing, entry, f"{path.rstrip('/')}/{entry.path}" if entry.path else path, progress)
-            elif entry.kind == "directory":
-                in_thread(landing.make_dir, entry.path, entry.mode)
-            else:
-                in_thread(landing.make_link, entry.path, entry.target)
+        in_thread(landing.make_dirs, plan)
+
+        def receive(entry: Entry) -> None:
+            _receive(landing, entry, _below(path, entry), progress)
+
+        each(receive, plan.of_kind("file"), at_once=_AT_ONCE)
+        in_thread(landing.make_links, plan)
         in_thread(landing.commit)
     finally:
         in_thread(landing.close)

@@ -44,7 +44,7 @@ class ArchiveReader:
 
 
 class Archive:
-    """An accepted archive: a tree like one of the host, directories first and links last."""
+    """An accepted archive: a tree like one of the host, sorted by path."""
 
     def __init__(self, plan: Plan, spool: int) -> None:
         self.plan, self._spool = plan, spool

