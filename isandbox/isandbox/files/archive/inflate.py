@@ -32,7 +32,7 @@ class Inflater:
             if len(data) < len(_MAGIC):
                 self._head = data
                 return
-            self._plain = not data.startswith(_MAGIC)
+            self._plain, self._head = not data.startswith(_MAGIC), b""
         if self._plain:
             yield data
             return
