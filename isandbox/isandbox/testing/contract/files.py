@@ -102,9 +102,10 @@ class FilePromises(Contract):
         assert await read("part", limit=0) == b""
         assert await read("part", offset=8, limit=100) == b"89"
         assert await read("part", offset=1 << 40) == b""
-        for part in ({"offset": -1}, {"limit": -1}):
-            with pytest.raises(ConfigurationError):
-                await read("part", **part)
+        with pytest.raises(ConfigurationError):
+            await read("part", offset=-1)
+        with pytest.raises(ConfigurationError):
+            await read("part", limit=-1)
 
     async def test_what_is_no_content_is_refused(self, sandbox: ISandbox) -> None:
         """Writing None, a number or a list, or with an impossible mode, is ConfigurationError and makes no file."""
