@@ -48,7 +48,7 @@ class Exchange:
         streams: tuple[Stream, ...] = ("stdout",) if spec.stderr == "merge" else ("stdout", "stderr")
         self._kept = {stream: HeadTail(limit) for stream in streams}
         self._open: set[Stream] = set(streams)
-        self._decoder = Decoder()
+        self._told = b""
         self._exit: Exit | None = None
         self._exit_at = self._last_output = now
         self._status_ended = False
@@ -83,17 +83,25 @@ class Exchange:
 
     def status(self, data: bytes, now: float) -> None:
         """Bytes from the status pipe; empty at its end."""
+        self.reported(self._told + data, now, ended=not data)
+
+    def reported(self, told: bytes, now: float, *, ended: bool) -> None:
+        """All that the status pipe has said so far. May be said again: after a Ctrl-C in the middle of it, nothing is lost."""
+        end: Exit | None = None
         try:
-            for reply in self._decoder.feed(data):
+            for reply in Decoder().feed(told):
                 if isinstance(reply, Started):
                     self.pid = reply.pid
-                elif isinstance(reply, Exit) and self._exit is None:
-                    self._exit, self._exit_at = reply, now
+                elif isinstance(reply, Exit) and end is None:
+                    end = reply
                 else:
                     raise ProtocolError(f"{type(reply).__name__} out of turn")
         except ProtocolError as error:
             self._lose(f"its helper broke the protocol: {error}")
-        if not data:
+        if end is not None and self._exit is None and self.lost is None:
+            self._exit_at, self._exit = now, end
+        self._told = told
+        if ended:
             self._status_ended = True
             if self._exit is None:
                 self._lose("its first process died")
