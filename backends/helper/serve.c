@@ -172,10 +172,12 @@ reap_children (void)
     }
 }
 
+/* At most 24 days: a time-out may be twice as long, and a negative number would be no end at all. */
 static int
 ms_until (u64 when, u64 now)
 {
-  return when <= now ? 0 : (int) ((when - now) / 1000000) + 1;
+  u64 ms = when <= now ? 0 : (when - now) / 1000000 + 1;
+  return ms < 0x7fffffff ? (int) ms : 0x7fffffff;
 }
 
 static int

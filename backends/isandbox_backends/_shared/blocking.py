@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
 
+# poll takes milliseconds as an int: 24 days. A time-out may be longer, and is looked at again then.
+_LONGEST_POLL = 86_400.0
+
 
 class BlockingProcess(IProcess):
     """A command of a native sandbox. Nothing is read before somebody waits or iterates: the pipe is the back-pressure."""
@@ -108,7 +111,9 @@ class BlockingProcess(IProcess):
             poll.register(fd, select.POLLIN)
         if ends.pending and ends.stdin >= 0:
             poll.register(ends.stdin, select.POLLOUT)
-        return poll.poll(None if due is None else max(0.0, due - time.monotonic()) * 1000 + 1)
+        if due is None:
+            return poll.poll(None)
+        return poll.poll(min(max(0.0, due - time.monotonic()), _LONGEST_POLL) * 1000 + 1)
 
     def _take_status(self, now: float) -> None:
         data = os.read(self._ends.status, 4096)

@@ -18,7 +18,7 @@ from isandbox_backends._shared.helper import HelperProgram
 HELPER = Path(__file__).parents[3] / "backends" / "helper"
 NATIVE = Path(__file__).parent / "native"
 SANITISED = [
-    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-fno-builtin", "-DSTACK_SIZE=131072", "-Wall", "-Wextra", "-Werror",
+    "-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-fno-builtin", "-DSTACK_SIZE=131072", "-Wall", "-Wextra", "-Werror", "-Wno-return-type",
     "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-include", str(NATIVE / "kernel.h"),
 ]  # fmt: skip
 

@@ -27,6 +27,8 @@ REPORTED = b"r"
 
 _PACE = 0.02  # between two passes of killing: spinning would starve the processes that are to die
 _LIMIT = 0.9  # an end is reported at the latest so long after the order
+# epoll takes milliseconds as an int: 24 days. A time-out may be longer.
+_LONGEST_WAIT = 86_400.0
 _LOOK = 0.05  # where orphans do not come back: between two looks at the tree
 
 
@@ -112,7 +114,7 @@ class _Keeper:
         now = time.monotonic()
         if not self._tree.complete:
             times.append(now + _LOOK)
-        return max(0.0, min(times) - now) if times else None
+        return min(max(0.0, min(times) - now), _LONGEST_WAIT) if times else None
 
     def _take_orders(self) -> bool:
         """False when the server is gone."""
