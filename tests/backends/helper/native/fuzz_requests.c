@@ -149,7 +149,7 @@ LLVMFuzzerTestOneInput (const u8 *data, size_t size)
   stream.data = data + 4;
   stream.size = size - 4;
   stream.wrong_rights = (data[3] & 32) != 0;
-  stream.piece = data[3] & 64 ? 1 + data[0] : 1 << 20;
+  stream.piece = data[3] & 64 ? 1 + data[0] + size / 64 : 1 << 20;
   fake_process (serve);
   put_back ();
   return 0;
