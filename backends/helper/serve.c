@@ -219,7 +219,7 @@ void
 serve (void)
 {
   u64 all = ~0ull;
-  SYS (rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+  must (SYS (rt_sigprocmask, SIG_SETMASK, &all, 0, 8), "serve", "signal mask");
   u64 child = 1ull << (SIGCHLD - 1);
   long signals = must (SYS (signalfd4, -1, &child, 8, O_CLOEXEC | O_NONBLOCK), "serve", "signalfd");
   if (signals != SIGNAL_FD)
