@@ -46,10 +46,10 @@ class Workshop:
             run(self.compiler, *self.flags, "-I", HELPER, "-I", NATIVE, "-c", source, "-o", made)
         return made
 
-    def link(self, name: str, objects: list[Path]) -> Path:
+    def link(self, name: str, objects: list[Path], *flags: str) -> Path:
         program = self.directory / name
-        sanitisers = ["-fsanitize=address,undefined", "-static-libasan", "-static-libubsan"]
-        run(self.compiler, *sanitisers, "-o", program, *objects)
+        static = [] if "clang" in self.compiler else ["-static-libasan", "-static-libubsan"]
+        run(self.compiler, "-fsanitize=address,undefined", *static, *flags, "-o", program, *objects)
         return program
 
     def hosted(self, name: str = "hosted", changed: dict[str, str] | None = None) -> Path:
@@ -61,13 +61,64 @@ class Workshop:
         run("objcopy", "--redefine-sym", "_start=helper_entry", "--redefine-sym", "clone_call=task_on_stack", begin, renamed)
         return self.link(name, [*objects, renamed, self.object(NATIVE / "hosted.c")])
 
+    def target(self, kind: str, changed: dict[str, str] | None = None, *, flags: tuple[str, ...] = ()) -> Path:
+        """The fuzz target ``fuzz_KIND.c``: the helper, and a kernel that does nothing. ``flags`` bring an engine; without
+        them `driver.c` is the engine.
+        """
+        changed = changed or {}
+        inside = {"serve.c", "command.c", "procs.c"} if kind == "requests" else set()  # the target includes them
+        apart = [path for path in sorted(HELPER.glob("*.c")) if path.name not in inside | {"start.c"}]
+        objects = [self.object(path, changed.get(path.name)) for path in apart]
+        for name in inside & changed.keys():
+            (self.directory / name).write_text(changed[name])
+        own = NATIVE / f"fuzz_{kind}.c"
+        objects += [self.object(NATIVE / "fake_kernel.c"), self.object(own, own.read_text() if changed else None)]
+        if not flags:
+            objects.append(self.directory / "driver.o")
+            run(self.compiler, "-O1", "-Wall", "-Wextra", "-Werror", "-c", NATIVE / "driver.c", "-o", objects[-1])
+        program = self.link(f"{kind}{'-changed' if changed else ''}", objects, *flags)
+        for name in inside & changed.keys():
+            (self.directory / name).unlink()
+        return program
+
+
+def fuzzing(directory: Path, compiler: str, *coverage: str) -> Workshop:
+    """Nobody runs on the stacks of a fuzz target: they are short, so that a run costs little. Includes are looked for where
+    the objects are first: a changed source stands there.
+    """
+    flags = [flag.replace("131072", "64") for flag in SANITISED if flag != "-Werror"]
+    return Workshop(directory, compiler, [*flags, "-DINLINE_REQUEST=64", *coverage, "-I", str(directory)])
+
 
 @pytest.fixture(scope="session")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
-    compiler = shutil.which("gcc")
-    if compiler is None:
+def gcc() -> str:
+    found = shutil.which("gcc")
+    if found is None:
         pytest.skip("gcc is not installed: apt-get install gcc libc6-dev")
-    return Workshop(tmp_path_factory.mktemp("workshop"), compiler)
+    return found
+
+
+@pytest.fixture(scope="session")
+def fuzz_workshop(gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return fuzzing(tmp_path_factory.mktemp("fuzz"), gcc, "-fsanitize-coverage=trace-pc")
+
+
+@pytest.fixture(scope="session")
+def engine_workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """With clang's libFuzzer."""
+    names = ["clang", *(f"clang-{version}" for version in range(25, 13, -1))]
+    for clang in filter(None, map(shutil.which, names)):
+        probe = tmp_path_factory.mktemp("engine")
+        (probe / "probe.c").write_text("int LLVMFuzzerTestOneInput (const char *d, long n) { return !d && n; }\n")
+        command = [clang, "-fsanitize=fuzzer,address,undefined", str(probe / "probe.c"), "-o", str(probe / "probe")]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return fuzzing(probe, clang, "-fsanitize=fuzzer-no-link")
+    pytest.skip("clang with libFuzzer is not installed: apt-get install clang-14 libclang-rt-14-dev (or a later version)")
+
+
+@pytest.fixture(scope="session")
+def workshop(gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return Workshop(tmp_path_factory.mktemp("workshop"), gcc)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,22 @@ def plans() -> dict[str, bytes]:
     }
 
 
+def unfinished_plans() -> dict[str, bytes]:
+    """Each record once more as the last one, its strings without end at the end of the plan, its length true or not; and id
+    maps that end too soon.
+    """
+    good, found = encode_plan(isolated(split=True)), {}
+    tails = [(f"unfinished-{number}", *record.encode()) for number, record in enumerate(isolated(split=True))]
+    for name, tag, payload in [*tails, ("no-ids", 2, b"0 100000 65536\0\0")]:
+        kept = len(payload) if name == "no-ids" else len(payload) & ~7 or 8
+        body = payload.rstrip(b"\0")[:kept] if name != "no-ids" else payload
+        body = body.ljust(kept, b"7")
+        for kind, length in (("", kept), ("-lies", kept + 64)):
+            tail = struct.pack("<II", tag, length) + body + b"7" * (-kept % 8)
+            found[name + kind] = good[:8] + struct.pack("<I", len(good) + len(tail)) + good[12:] + tail
+    return found
+
+
 def requests() -> dict[str, bytes]:
     def start(number: int, argv: list[str], flags: StartFlag = StartFlag(0), operation: int = 0) -> bytes:
         count = 3 - bool(flags & 2) + bool(flags & 1) + bool(flags & 4)
@@ -89,7 +105,7 @@ def requests() -> dict[str, bytes]:
 
 
 def main() -> None:
-    for kind, seeds in (("plan", plans()), ("requests", requests())):
+    for kind, seeds in (("plan", plans() | unfinished_plans()), ("requests", requests())):
         directory = Path(sys.argv[1], kind)
         directory.mkdir(parents=True, exist_ok=True)
         for name, body in seeds.items():

@@ -1,5 +1,5 @@
-/* For compilers without a fuzzing engine: `driver SECONDS... ` is in fuzz_main below. Replays every file named, then changes
- * them at random for a number of rounds, and keeps what reaches code that nothing before has reached. */
+/* A fuzzing engine for a compiler that has none: `PROGRAM ROUNDS FILE...` replays every file, then changes them at random for
+ * so many rounds, always the same way, and keeps what reaches code that nothing before it has reached. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static uintptr_t before;
 __attribute__ ((no_sanitize_coverage)) void
 __sanitizer_cov_trace_pc (void)
 {
-  uintptr_t here = (uintptr_t) __builtin_return_address (0);
+  /* Counted from a place in the program, which is not always loaded at the same one. */
+  uintptr_t here = (uintptr_t) __builtin_return_address (0) - (uintptr_t) LLVMFuzzerTestOneInput;
   uint32_t edge = (uint32_t) ((here ^ before << 1) * 2654435761u) >> (32 - MAP_BITS);
   before = here;
   reached[edge] = 1;

@@ -363,7 +363,7 @@ other_call (long n, long a, long b, long d, long e)
 static int
 may_fail (long n)
 {
-  return n != __NR_exit && n != __NR_exit_group && n != __NR_recvmsg && n != __NR_wait4 && n != __NR_mmap && n != __NR_close
+  return n != __NR_rt_sigaction && n != __NR_exit && n != __NR_exit_group && n != __NR_recvmsg && n != __NR_wait4 && n != __NR_mmap && n != __NR_close
          && n != __NR_munmap;
 }
 
