@@ -139,7 +139,9 @@ def test_no_layer_can_be_left_out(fuzzer: Fuzzer, tag: int) -> None:
     assert fuzzer(sized(plan)) == "error:plan"
 
 
-@pytest.mark.parametrize("text", ["", " ", "0", "0 ", "0 1", "0 1 ", "0 1 x", "x 1 1", "0  1 1", "0 1 1 ", "0 1 1\n2 2 1", "-1 1 1"])
+@pytest.mark.parametrize(
+    "text", ["", " ", "0", "0 ", "0 1", "0 1 ", "0 1 x", "x 1 1", "0  1 1", "0 1 1 ", "0 1 1\n2 2 1", "-1 1 1"]
+)
 @pytest.mark.parametrize("which", [0, 1])
 def test_ids_that_are_no_map(fuzzer: Fuzzer, text: str, which: int) -> None:
     """Three numbers and nothing else: a text that ends sooner would be read past its end."""

@@ -89,14 +89,16 @@ def unfinished_plans() -> dict[str, bytes]:
 
 
 def requests() -> dict[str, bytes]:
-    def start(number: int, argv: list[str], flags: StartFlag = StartFlag(0), operation: int = 0) -> bytes:
+    def start(number: int, argv: list[str], flags: int = 0, operation: int = 0) -> bytes:
         count = 3 - bool(flags & 2) + bool(flags & 1) + bool(flags & 4)
         env = {} if operation else {"PATH": "/usr/bin::/bin", "A": "1"}
-        return encode_start(number, argv, env, "/workspace", flags=flags, timeout=1.5, descriptors=count, operation=operation)
+        return encode_start(
+            number, argv, env, "/workspace", flags=StartFlag(flags), timeout=1.5, descriptors=count, operation=operation
+        )
 
     files = [["a/b", "0", "9"], ["a/b", "644", "append"], ["a"], ["."], ["a/b", "parents"], ["a", "recursive"], ["a", "b"]]
     return {
-        "commands": start(1, ["true"]) + start(2, ["/bin/sh", "-c", "exit 3"], StartFlag(15)) + start(3, ["x"], StartFlag(2)),
+        "commands": start(1, ["true"]) + start(2, ["/bin/sh", "-c", "exit 3"], 15) + start(3, ["x"], 2),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),

@@ -20,14 +20,14 @@ HELPER = HERE.parents[2] / "backends" / "helper"
 REACHED = {"plan": 500, "requests": 900}
 ROUNDS = {"plan": 30_000, "requests": 10_000}
 FAULTS = [
-    pytest.param("plan", "plan.c", "if (r.len > plan.size || at > plan.size)", "if (0)", id="a record past the end of a plan"),
-    pytest.param("plan", "plan.c", "if (pos++ >= r->len)", "if (pos++ > r->len + 9)", id="a string without end in a plan"),
-    pytest.param("plan", "plan.c", "check_id_map (plan.gid_map);", "", id="an id map that is none"),
-    pytest.param("requests", "command.c", "c->start.argc > strings || ", "", id="more arguments than a request holds"),
-    pytest.param("requests", "command.c", "if (*s >= end)", "if (0)", id="strings past the end of a request"),
-    pytest.param("requests", "command.c", "c->fd_in, c->fd_out, c->fd_err,", "c->fd_in, c->fd_out,", id="a descriptor not closed"),
-    pytest.param("requests", "command.c", "c->fd_err, c->fd_script }", "c->fd_err, c->fd_status }", id="one closed twice"),
-    pytest.param("requests", "serve.c", "if (nfds + count > MAX_FDS)", "if (0)", id="more descriptors than there is room for"),
+    pytest.param("plan", "plan.c", ("if (r.len > plan.size || at > plan.size)", "if (0)"), id="a record past the end of a plan"),
+    pytest.param("plan", "plan.c", ("if (pos++ >= r->len)", "if (pos++ > r->len + 9)"), id="a string without end in a plan"),
+    pytest.param("plan", "plan.c", ("check_id_map (plan.gid_map);", ""), id="an id map that is none"),
+    pytest.param("requests", "command.c", (" || c->start.argc == 0", ""), id="a request without a program"),
+    pytest.param("requests", "command.c", ("if (*s >= end)", "if (0)"), id="strings past the end of a request"),
+    pytest.param("requests", "command.c", ("c->fd_in, c->fd_out, c->fd_err,", "c->fd_in, c->fd_out,"), id="a descriptor not closed"),
+    pytest.param("requests", "command.c", ("c->fd_err, c->fd_script }", "c->fd_err, c->fd_status }"), id="one closed twice"),
+    pytest.param("requests", "serve.c", ("if (nfds + count > MAX_FDS)", "if (0)"), id="more descriptors than there is room for"),
 ]  # fmt: skip
 
 
@@ -59,9 +59,10 @@ def test_the_corpus_and_what_becomes_of_it(fuzz_workshop: Any, seeds: Path, kind
     assert int(found[1]) > REACHED[kind]
 
 
-@pytest.mark.parametrize(("kind", "source", "right", "wrong"), FAULTS)
-def test_a_fault_is_found(fuzz_workshop: Any, seeds: Path, kind: str, source: str, right: str, wrong: str) -> None:
+@pytest.mark.parametrize(("kind", "source", "fault"), FAULTS)
+def test_a_fault_is_found(fuzz_workshop: Any, seeds: Path, kind: str, source: str, fault: tuple[str, str]) -> None:
     """The control: with one check taken out of a copy, the same run ends in a report."""
+    right, wrong = fault
     text = (HELPER / source).read_text()
     assert text.count(right) == 1
     broken = fuzz_workshop.target(kind, {source: text.replace(right, wrong)})
@@ -78,6 +79,13 @@ def test_a_minute_of_libfuzzer(engine_workshop: Any, seeds: Path, tmp_path: Path
     found.mkdir()
     for number, path in enumerate(files(kind, seeds)):
         shutil.copy(path, found / f"seed-{number}")
-    command = [str(program), "-max_total_time=60", "-max_len=32768", "-timeout=20", f"-artifact_prefix={tmp_path}/", str(found)]
+    command = [
+        str(program),
+        "-max_total_time=60",
+        "-max_len=32768",
+        "-timeout=20",
+        f"-artifact_prefix={tmp_path}/",
+        str(found),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-8000:]

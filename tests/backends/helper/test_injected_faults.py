@@ -198,18 +198,19 @@ def reap_unknown() -> None:
             os.waitpid(child.pid, 0)
 
 
-def check(stage: Stage, whole: dict[str, list[str]], backend: str, name: str, error: str, turn: int) -> str:
+def check(stage: Stage, whole: list[str], backend: str, fault: tuple[str, str, int]) -> str:
+    name, error, turn = fault
     before = left()
     outcome = stage(backend, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={turn}")
     if any(re.match(LAUNCHED, call) for call in outcome.injected):
         reap_unknown()
-    assert left() == before, (name, error, turn)
+    assert left() == before, fault
     assert outcome.injected, "nothing was injected"
     if outcome.error is not None:
         return "ended"
     missing = [call for call in outcome.injected if not any(re.match(pattern, call) for pattern, _ in HARMLESS)]
     assert not missing, f"{name} failed with {error} and the sandbox started: {missing}"
-    assert outcome.seen == whole[backend], (name, error, turn)
+    assert outcome.seen == whole, fault
     return "harmless"
 
 
@@ -231,7 +232,7 @@ def test_every_call_of_a_start_fails_in_turn(stage: Stage, whole: dict[str, list
     """Each occurrence of each call: an error and nothing left, or a call that is harmless and all layers."""
     found: Counter[str] = Counter()
     for name, most in sorted(made(stage, backend).items()):
-        found.update(check(stage, whole, backend, name, error, turn) for turn in range(1, most + 1))
+        found.update(check(stage, whole[backend], backend, (name, error, turn)) for turn in range(1, most + 1))
     assert found["ended"] > 5 * found["harmless"]
 
 
@@ -268,7 +269,9 @@ def disturbed(stage: Stage, backend: str, name: str, error: str, turn: int) -> O
     outcome = Outcome()
     with stage.create(backend) as sandbox:
         pid = sandbox._core.client.pid
-        attached = Attached(stage.strace, pid, stage.trace, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={turn}")
+        attached = Attached(
+            stage.strace, pid, stage.trace, "-e", f"trace={name}", "-e", f"inject={name}:error={error}:when={turn}"
+        )
         try:
             outcome.seen = fingerprint(sandbox)
         except (SandboxError, OSError) as problem:  # OSError: its working directory could not be entered

@@ -16,23 +16,23 @@ pytestmark = pytest.mark.native
 
 HELPER = Path(__file__).parents[3] / "backends" / "helper"
 FAULTS = [
-    pytest.param("base.c", "int i = 23;", "int i = 24;", "index 24 out of bounds", id="one past an array, by its index"),
+    pytest.param("base.c", ("int i = 23;", "int i = 24;"), "index 24 out of bounds", id="one past an array, by its index"),
     pytest.param(
-        "fileops.c", "u8 out[64 + 256 + PATH_MAX];", "u8 out[64];", "stack-buffer-overflow", id="past a buffer on a keeper's stack"
+        "fileops.c", ("u8 out[64 + 256 + PATH_MAX];", "u8 out[64];"), "stack-buffer-overflow", id="past a buffer on a keeper's stack"
     ),
     pytest.param(
-        "command.c", "c->request_bytes = vectors + strings;", "c->request_bytes = vectors + strings - 1;", "use-after-poison",
+        "command.c", ("c->request_bytes = vectors + strings;", "c->request_bytes = vectors + strings - 1;"), "use-after-poison",
         id="one past mapped pages",
     ),
     pytest.param(
-        "procs.c", "read_file (path, text, sizeof text) <= 0)\n    return 0;\n  p->pid",
-        "read_file (path, text, sizeof text + 2) <= 0)\n    return 0;\n  p->pid", "stack-buffer-overflow",
+        "procs.c", ("read_file (path, text, sizeof text) <= 0)\n    return 0;\n  p->pid",
+        "read_file (path, text, sizeof text + 2) <= 0)\n    return 0;\n  p->pid"), "stack-buffer-overflow",
         id="one more than fits, read by the kernel",
     ),
     pytest.param(
-        "serve.c", "static int fds[MAX_FDS];", "static int fds[2];", "global-buffer-overflow", id="past a table of the server",
+        "serve.c", ("static int fds[MAX_FDS];", "static int fds[2];"), "global-buffer-overflow", id="past a table of the server",
     ),
-    pytest.param("plan.c", "plan.landlock = (const u64 *) r->data;", "plan.landlock = (const u64 *) (r->data + 4);",
+    pytest.param("plan.c", ("plan.landlock = (const u64 *) r->data;", "plan.landlock = (const u64 *) (r->data + 4);"),
                  "misaligned address", id="a misaligned record"),
 ]  # fmt: skip
 
@@ -55,11 +55,12 @@ def test_a_helper_without_fault_reports_nothing(sanitised: Any, monkeypatch: pyt
     assert sanitised.report() == ""
 
 
-@pytest.mark.parametrize(("source", "right", "wrong", "word"), FAULTS)
+@pytest.mark.parametrize(("source", "fault", "word"), FAULTS)
 def test_a_fault_is_reported(
-    sanitise: Any, source: str, right: str, wrong: str, word: str, monkeypatch: pytest.MonkeyPatch
+    sanitise: Any, source: str, fault: tuple[str, str], word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One wrong number in a copy of a source, and the sandbox is lost with a report of where."""
+    right, wrong = fault
     text = (HELPER / source).read_text()
     assert text.count(right) == 1
     broken = sanitise({source: text.replace(right, wrong)})
