@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo check lint test test-user test-full bench clean setup
+.PHONY: demo check lint test test-here test-user test-full bench clean setup
 
 setup: $(VENV)/.installed
 
@@ -29,13 +29,17 @@ lint: setup
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/unasync.py --check
 	$(BIN)/python scripts/contract_doc.py --check
+	$(BIN)/python scripts/backends_doc.py --check
 
 check: lint
 	$(BIN)/python -m pytest -q -m "not native and not package and not full"
 
+# The two halves wait more than they compute: side by side they take as long as the longer one.
 test: lint
+	$(MAKE) --jobs=2 --output-sync=target test-here test-user
+
+test-here: setup
 	$(BIN)/python -m pytest -m "not full"
-	$(MAKE) test-user
 
 # As root: the native tests again as a user who is nobody in particular, from a copy that this user can read.
 test-user: setup

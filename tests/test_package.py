@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.package, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None, code: int = 0) -> str:
     result = subprocess.run(
         [str(word) for word in command],
         check=False,
@@ -27,7 +27,7 @@ def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> s
         timeout=400,
         env={**os.environ, **(env or {})},
     )
-    assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
+    assert result.returncode == code, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
 
 
@@ -80,7 +80,8 @@ def test_wheel_runs_from_another_directory(sdist: Path, tmp_path: Path) -> None:
 
 
 def test_without_a_compiler(sdist: Path, tmp_path: Path) -> None:
-    """Without a compiler the package installs; the native backend says what to install and nothing takes its place."""
+    """Without a compiler the package installs; create_sandbox and doctor say what to install, in the same words, and nothing
+    takes the native backend's place."""
     wheel = build_wheel(sdist, tmp_path, CC="no-such-compiler")
     assert wheel.name.endswith("-py3-none-any.whl")
     python = clean_python(tmp_path / "clean")
@@ -88,11 +89,18 @@ def test_without_a_compiler(sdist: Path, tmp_path: Path) -> None:
     script = """
 from isandbox import BackendUnavailableError
 from isandbox.sync import create_sandbox
-try:
-    create_sandbox("seccomp")
-except BackendUnavailableError as error:
-    print("gcc" in str(error), "apt-get install" in str(error))
+for name in ("seccomp", None):
+    try:
+        create_sandbox(name)
+    except BackendUnavailableError as error:
+        print(error)
 with create_sandbox("local") as sandbox:
     print(sandbox.exec("echo weaker").stdout.strip(), "absent" in sandbox.info.layers["helper"])
 """
-    assert run(python, "-I", "-c", script, cwd=tmp_path) == "True True\nweaker True\n"
+    native, default, weaker = run(python, "-I", "-c", script, cwd=tmp_path, env={"SANDBOX_TYPE": ""}).splitlines()
+    assert native == default
+    assert "apt-get install gcc" in native
+    assert weaker == "weaker True"
+    said = run(tmp_path / "clean/bin/isandbox", "doctor", cwd=tmp_path, env={"SANDBOX_TYPE": ""}, code=1)
+    assert f"create_sandbox() refuses: {native}" in said
+    assert "seccomp: not available" in said

@@ -1,6 +1,7 @@
 #include "command.h"
 
 struct command *commands;
+volatile u32 commands_alive;
 
 static struct command *spare; /* the last freed one: the next command starts on warm pages */
 
@@ -26,7 +27,13 @@ allocate (void)
   else
     memset (c, 0, offsetof (struct command, inline_request));
   if (c)
-    c->fd_in = c->fd_out = c->fd_err = c->fd_script = c->fd_status = -1;
+    {
+      c->fd_in = c->fd_out = c->fd_err = c->fd_script = c->fd_status = -1;
+      for (int i = 0; i < MAX_JOINS; i++)
+        c->joins[i] = -1;
+      for (int i = 0; i < METERS; i++)
+        c->meters[i] = -1;
+    }
   return c;
 }
 
@@ -38,12 +45,18 @@ close_pipes (const struct command *c)
   for (size_t i = 0; i < sizeof pipes / sizeof pipes[0]; i++)
     if (pipes[i] >= 0)
       SYS (close, pipes[i]);
+  for (int i = 0; i < MAX_JOINS; i++)
+    if (c->joins[i] >= 0)
+      SYS (close, c->joins[i]);
 }
 
 static void
 release (struct command *c, int orderly)
 {
   SYS (close, c->fd_status);
+  for (int i = 0; i < METERS; i++)
+    if (c->meters[i] >= 0)
+      SYS (close, c->meters[i]);
   if (c->request != c->inline_request)
     unmap_pages (c->request, c->request_bytes);
   if (spare || !orderly) /* after a murder nobody must come to life again on these stacks */
@@ -84,6 +97,8 @@ parse_request (struct command *c, const u8 *payload, size_t len)
   size_t strings = len - sizeof c->start;
   if (c->start.argc > strings || c->start.envc > strings || c->start.argc == 0)
     refuse ("string counts");
+  if (c->start.joins > MAX_JOINS || c->start.meters >= 1u << METERS)
+    refuse ("cgroup descriptors");
   size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
   c->request = c->inline_request;
   c->request_bytes = vectors + strings;
@@ -120,6 +135,11 @@ take_descriptors (struct command *c, const int *fds, int nfds)
     c->fd_in = take_fd (fds, nfds, &next);
   if (flags & START_SCRIPT)
     c->fd_script = take_fd (fds, nfds, &next);
+  for (u32 i = 0; i < c->start.joins; i++)
+    c->joins[i] = take_fd (fds, nfds, &next);
+  for (u32 i = 0; i < METERS; i++)
+    if (c->start.meters & 1u << i)
+      c->meters[i] = take_fd (fds, nfds, &next);
   if (next != nfds)
     refuse ("descriptors left over");
 }
@@ -140,6 +160,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   for (const struct command *other = commands; other; other = other->next)
     c->own_processes++;
   c->started_ns = now_ns ();
+  meters_begin (c);
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
   long pid = -EAGAIN;
@@ -157,6 +178,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   c->keeper = (i32) pid;
   c->next = commands;
   commands = c;
+  commands_alive++;
   /* The keeper has its own copies. Ours would keep the pipes open when the command has ended. The status pipe stays: if
    * the keeper is murdered, the server reports in its place. */
   close_pipes (c);
@@ -193,6 +215,7 @@ command_keeper_gone (struct command *c, int wait_status)
   while (*link != c)
     link = &(*link)->next;
   *link = c->next;
+  commands_alive--;
   if (wait_status != 0)
     {
       sweep_orphans ();

@@ -8,6 +8,7 @@
 #define ISANDBOX_COMMAND_H
 
 #include "plan.h"
+#include "procs.h"
 #include "protocol.h"
 
 #define MAX_COMMANDS 1024
@@ -33,6 +34,8 @@ struct command {
   size_t request_bytes;
 
   int fd_in, fd_out, fd_err, fd_script, fd_status; /* -1: none */
+  int joins[MAX_JOINS], meters[METERS];            /* -1: none */
+  u64 meters_before[METERS];
   i32 server, keeper; /* pids */
   u32 own_processes; /* of the helper, at the start of this command: itself and the keepers */
   u32 over_cpu;      /* at the watcher's last look */
@@ -44,6 +47,7 @@ struct command {
   volatile u32 verdict;    /* settled once: OWN_END by the keeper, or the fault of whoever ended it; 0 as long as it is open */
   volatile u32 reported;   /* the keeper has sent EXIT */
   volatile u32 start_errno, start_stage;
+  volatile u32 limits;     /* enum limit: what was refused so far; only ever added to */
 
   char inline_request[INLINE_REQUEST] __attribute__ ((aligned (16)));
   u8 keeper_stack[STACK_SIZE] __attribute__ ((aligned (16)));
@@ -66,6 +70,7 @@ command_fault (const struct command *c)
 }
 
 extern struct command *commands; /* those whose keeper lives */
+extern volatile u32 commands_alive; /* how many: a keeper may read this, the list is the server's alone */
 
 /* command.c: the server's side */
 void command_start (const u8 *payload, size_t len, const int *fds, int nfds);
@@ -86,6 +91,23 @@ void sweep (struct command *c);       /* one pass: kill every process the comman
 void sweep_orphans (void);            /* processes that lost their keeper */
 
 /* watch.c */
-void watch (void); /* end the largest command when memory is over its quota; end those over their CPU time */
+u64 watch (void);       /* look at quotas and limits, end what is over a quota; nanoseconds until the next look */
+u64 watch_first (void); /* from the start of a first command to the first look */
+
+/* limits.c */
+void meters_begin (struct command *c);
+u64 meter_since (const struct command *c, enum meter which); /* what a counter has counted since the command's start */
+int out_of_memory (const struct command *c);                 /* the kernel has ended a process of it for want of memory */
+void limits_begin (void);                     /* a look at all commands begins */
+void limits_look (struct command *c, const struct procs *p); /* at one of them: its processes are marked */
+void limits_finish (void);                                   /* and what only all of them together tell */
+void limits_of_a_death (struct command *c, int wait_status);
+void limits_at_end (struct command *c);
+
+static inline void
+limit_hit (struct command *c, u32 limit)
+{
+  __atomic_fetch_or (&c->limits, limit, __ATOMIC_SEQ_CST);
+}
 
 #endif

@@ -3,8 +3,32 @@
 #include "command.h"
 
 #define PATH_MAX 4096
+#define NPROC_SLACK 64
 
-/* Keep only 0, 1, 2, the status pipe and the script; everything else (control socket, other commands' pipes) is closed. */
+/* Close every descriptor from FIRST on but the N of KEPT, whose order does not matter; -1 is none. */
+static long
+close_all_but (int first, const int *kept, size_t n)
+{
+  for (;;)
+    {
+      int next = -1;
+      for (size_t i = 0; i < n; i++)
+        if (kept[i] >= first && (next < 0 || kept[i] < next))
+          next = kept[i];
+      if (next < 0)
+        return SYS (close_range, first, ~0u, 0);
+      if (next > first)
+        {
+          long r = SYS (close_range, first, next - 1, 0);
+          if (r < 0)
+            return r;
+        }
+      first = next + 1;
+    }
+}
+
+/* Keep only 0, 1, 2, the status pipe, the script and the cgroup's files; everything else (control socket, other commands'
+ * pipes) is closed. */
 static long
 arrange_descriptors (struct command *c)
 {
@@ -20,7 +44,24 @@ arrange_descriptors (struct command *c)
     SYS (close, KEEPER_SCRIPT_FD);
   else if ((r = SYS (dup3, c->fd_script, KEEPER_SCRIPT_FD, O_CLOEXEC)) < 0)
     return r;
-  return SYS (close_range, 5, ~0u, 0);
+  int kept[MAX_JOINS + METERS];
+  memcpy (kept, c->joins, sizeof c->joins);
+  memcpy (kept + MAX_JOINS, c->meters, sizeof c->meters);
+  return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);
+}
+
+/* Before the limits and the uid: the files were opened by the host, and it is the host's right to write to them that counts. */
+static long
+join_groups (const struct command *c)
+{
+  for (int i = 0; i < MAX_JOINS; i++)
+    if (c->joins[i] >= 0)
+      {
+        long r = write_all (c->joins[i], "0", 1);
+        if (r < 0)
+          return r;
+      }
+  return 0;
 }
 
 /* Never above what whoever runs isandbox may have: only a privilege outside could raise a hard limit, so that asking for more
@@ -52,8 +93,11 @@ set_limits (const struct command *c)
       }
   if (plan.mode->pids && (plan.mode->flags & MODE_NAMESPACES))
     {
-      /* RLIMIT_NPROC counts per user namespace and uid: the helper's own processes count where they share the uid. */
+      /* RLIMIT_NPROC counts per user namespace and uid: the helper's own processes count where they share the uid. Where a
+       * cgroup holds the quota it must be the first to refuse, for it counts what it refuses: this is a second line. */
       u64 limit = plan.mode->pids + ((plan.mode->flags & MODE_SPLIT_UID) ? 0 : c->own_processes);
+      if (c->meters[METER_PIDS] >= 0)
+        limit += NPROC_SLACK;
       result = set_limit (RLIMIT_NPROC, limit, limit);
     }
   return result;
@@ -63,7 +107,7 @@ static long
 become_command_user (const struct command *c)
 {
   long r;
-  if ((r = set_limits (c)) < 0)
+  if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)
     return r;
   if (plan.mode->flags & MODE_SPLIT_UID)
     {
@@ -164,10 +208,13 @@ keeper_report (int fd, struct command *c, int wait_status, int lingering)
   memset (&usage, 0, sizeof usage);
   if (fd == KEEPER_STATUS_FD) /* in the keeper: all that it reaped */
     SYS (getrusage, RUSAGE_CHILDREN, &usage);
+  if (!c->start.operation)
+    limits_at_end (c);
   struct exit_report report = {
     .id = c->start.id,
     .wait_status = wait_status,
     .fault = command_fault (c),
+    .limits = c->limits,
     .start_errno = c->start_errno,
     .start_stage = c->start_stage,
     .lingering = (u32) lingering,
@@ -181,7 +228,16 @@ keeper_report (int fd, struct command *c, int wait_status, int lingering)
 }
 
 static int
-children_left (void)
+reap_one (struct command *c, i32 pid)
+{
+  int status = 0;
+  SYS (wait4, pid, &status, __WALL, 0);
+  limits_of_a_death (c, status);
+  return status;
+}
+
+static int
+children_left (struct command *c)
 {
   struct siginfo_wait info;
   for (;;)
@@ -191,7 +247,7 @@ children_left (void)
         return 0;
       if (info.pid == 0)
         return 1;
-      SYS (wait4, info.pid, 0, __WALL, 0); /* dead already: it does not linger */
+      reap_one (c, info.pid); /* dead already: it does not linger */
     }
 }
 
@@ -206,7 +262,7 @@ end_without_server (struct command *c)
   c->keeper = (i32) SYS0 (getpid);
   for (int tries = 0; tries < 1000 && __atomic_exchange_n (&lock, 1, __ATOMIC_SEQ_CST); tries++)
     sleep_us (1000);
-  while (children_left ())
+  while (children_left (c))
     {
       sweep (c);
       sleep_us (1000);
@@ -237,7 +293,8 @@ resume (i32 child)
 }
 
 /* Reap until nothing is left. The report goes out when the command itself has ended; when the sandbox ended it, only after
- * its last descendant, so that the host can say that nothing is left. */
+ * its last descendant, so that the host can say that nothing is left. So it is, too, when the kernel has ended one of its
+ * processes for want of memory: the server sees that at its next look and ends the rest. */
 static void
 reap (struct command *c, i32 child)
 {
@@ -259,16 +316,19 @@ reap (struct command *c, i32 child)
           __atomic_store_n (&c->child, 0, __ATOMIC_SEQ_CST);
           while (__atomic_load_n (&c->signalling, __ATOMIC_SEQ_CST))
             SYS0 (sched_yield);
-          SYS (wait4, child, &status, __WALL, 0);
+          status = reap_one (c, child);
           ended = 1;
         }
       else
-        SYS (wait4, info.pid, 0, __WALL, 0);
-      if (ended && !c->reported && command_settle (c, OWN_END))
-        keeper_report (KEEPER_STATUS_FD, c, status, children_left ());
+        reap_one (c, info.pid);
+      if (ended && !c->reported && !out_of_memory (c) && command_settle (c, OWN_END))
+        keeper_report (KEEPER_STATUS_FD, c, status, children_left (c));
     }
   if (!c->reported)
-    keeper_report (KEEPER_STATUS_FD, c, status, 0);
+    {
+      command_settle (c, out_of_memory (c) ? FAULT_OOM : OWN_END);
+      keeper_report (KEEPER_STATUS_FD, c, status, 0);
+    }
 }
 
 int

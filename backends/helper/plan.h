@@ -40,7 +40,7 @@ enum plan_tag {
 struct plan_mode {
   u64 clone_flags;
   u32 flags, command_uid, command_gid, pids; /* pids: 0 for no limit */
-  u64 memory;                                /* bytes that all commands may use together; 0 for no limit */
+  u64 memory;                                /* bytes that all commands may use together; 0: no limit, or a cgroup holds it */
   u64 cpu_ns;                                /* CPU time of one command with all its children; 0 for no limit */
 };
 

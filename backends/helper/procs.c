@@ -18,6 +18,7 @@ parse_stat (const char *text, struct proc *p)
   s += 4;
   p->parent = (i32) take_num (&s);
   p->cpu_ticks = 0;
+  p->threads = 1;
   for (int field = 5; field <= 20 && *s; field++)
     {
       while (*s == ' ' || *s == '-')
@@ -25,6 +26,8 @@ parse_stat (const char *text, struct proc *p)
       u64 n = take_num (&s);
       if (field >= 14 && field <= 17)
         p->cpu_ticks += n;
+      if (field == 20)
+        p->threads = (u32) n;
       if (field == 20 && n > 1 && p->state == 'Z')
         p->state = HEADLESS;
     }
@@ -69,6 +72,23 @@ procs_read (void)
       }
   SYS (close, dir);
   return found;
+}
+
+u32
+procs_count (void)
+{
+  u8 few[2048] __attribute__ ((aligned (8)));
+  long n, dir = SYS (openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  u32 count = 0;
+  while (dir >= 0 && (n = SYS (getdents64, dir, few, sizeof few)) > 0)
+    for (long pos = 0; pos < n;)
+      {
+        const struct dirent64 *entry = (const struct dirent64 *) (few + pos);
+        pos += entry->reclen;
+        count += entry->name[0] >= '1' && entry->name[0] <= '9';
+      }
+  SYS (close, dir);
+  return count;
 }
 
 u32

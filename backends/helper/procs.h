@@ -11,6 +11,7 @@ struct proc {
   i32 pid, parent;
   char state; /* as the kernel shows it, or HEADLESS */
   u8 mark;
+  u32 threads;
   u64 cpu_ticks; /* utime + stime + cutime + cstime */
 };
 
@@ -18,6 +19,8 @@ struct procs { u32 count; struct proc *list; };
 
 /* The table is static and reused: at most one picture is alive at a time. Processes past MAX_PROCS are not in it. */
 struct procs procs_read (void);
+/* How many processes there are; needs no table, so that a keeper may ask too. */
+u32 procs_count (void);
 /* Mark every descendant of ROOT (not ROOT itself); returns how many that are not zombies. */
 u32 procs_mark_descendants (struct procs *p, i32 root);
 /* Parent of PID right now, or a negative errno. */

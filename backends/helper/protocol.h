@@ -11,7 +11,7 @@
 
 #include "base.h"
 
-#define PROTOCOL_VERSION 1
+#define PROTOCOL_VERSION 2
 #define FEATURE_FDS 1
 
 #define FRAME_HEADER 8
@@ -40,6 +40,19 @@ enum fault {
   FAULT_KILLED = 6,
 };
 
+/* What the sandbox refused while a command ran: bits of exit_report.limits. */
+enum limit { LIMIT_PIDS = 1, LIMIT_DISK = 2, LIMIT_OPEN_FILES = 4, LIMIT_FILE_SIZE = 8 };
+
+/* The kernel's counters of a command's cgroup: one descriptor each, in this order, for every bit of start_request.meters. */
+enum meter {
+  METER_MEMORY,   /* memory.events, or memory.oom_control of cgroup v1: "oom_kill N" */
+  METER_PIDS,     /* pids.events of the command's group: "max N" */
+  METER_PIDS_ALL, /* pids.events of the whole sandbox's group */
+  METER_CPU,      /* cpu.stat: "usage_usec N"; or cpuacct.usage of v1: nanoseconds */
+  METERS
+};
+#define MAX_JOINS 4 /* cgroup v1 has a hierarchy per controller */
+
 /* Where a command failed before its program ran. */
 enum start_stage { STAGE_NONE = 0, STAGE_STDIO = 1, STAGE_IDENTITY = 2, STAGE_CWD = 3, STAGE_EXEC = 4, STAGE_FILE = 5 };
 
@@ -54,12 +67,14 @@ struct start_request {
   u32 id, flags, timeout_ms; /* 0: no time-out */
   u32 operation;             /* 0: run argv; else enum file_operation on argv[0] */
   u32 argc, envc;
+  u32 joins;  /* descriptors of cgroup.procs files that the command joins before its program runs */
+  u32 meters; /* 1 << enum meter */
 };
 
 struct exit_report {
   u32 id;
   i32 wait_status; /* as wait4 gives it */
-  u32 fault, reserved, start_errno, start_stage;
+  u32 fault, limits, start_errno, start_stage;
   u32 lingering; /* processes of the command still live */
   u32 maxrss_kb;
   u64 utime_us, stime_us, duration_us;

@@ -4,7 +4,6 @@
 
 #define MAX_FDS 32
 #define SIGNAL_FD 3 /* the plan's number, free by now */
-#define WATCH_MS 50
 
 static u8 small[16384];
 static u8 *inbox = small;
@@ -144,8 +143,11 @@ receive (void)
       for (struct command *c = commands; c; c = c->next)
         c->reported = 1;
       if (!(plan.mode->flags & MODE_NAMESPACES))
-        for (struct command *c = commands; c; c = c->next)
-          sweep (c);
+        {
+          for (struct command *c = commands; c; c = c->next)
+            sweep (c);
+          sweep_orphans (); /* of keepers that were killed a moment ago */
+        }
       exit_now (0);
     }
   take_rights (&message);
@@ -238,12 +240,15 @@ serve (void)
   u32 hello[4] = { PROTOCOL_VERSION, FEATURE_FDS, (u32) landlock_abi (), layers };
   must (send_frame (CONTROL_FD, FRAME_HELLO, hello, sizeof hello), "serve", "hello");
 
-  int watching = plan.mode->memory || plan.mode->cpu_ns;
-  u64 look_ns = 0; /* when to watch next; requests and dead children in between are no reason to */
+  u64 look_ns = 0; /* when to watch next, while a command runs; requests and dead children in between are no reason to */
   for (;;)
     {
       int wait = take_time ();
-      if (watching && commands)
+      if (!commands)
+        look_ns = 0;
+      else if (!look_ns)
+        look_ns = now_ns () + watch_first ();
+      if (look_ns)
         wait = sooner (wait, ms_until (look_ns, now_ns ()));
       struct pollfd poll[2] = { { CONTROL_FD, POLLIN, 0 }, { SIGNAL_FD, POLLIN, 0 } };
       struct timespec limit = { wait / 1000, wait % 1000 * 1000000l };
@@ -257,10 +262,10 @@ serve (void)
         }
       if (poll[0].revents)
         receive ();
-      if (watching && commands && now_ns () >= look_ns)
+      if (commands && look_ns && now_ns () >= look_ns)
         {
-          watch ();
-          look_ns = now_ns () + WATCH_MS * 1000000ull;
+          u64 pause = watch ();
+          look_ns = now_ns () + pause;
         }
     }
 }

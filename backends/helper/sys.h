@@ -172,7 +172,9 @@ struct open_how { u64 flags, mode, resolve; };
 #define WNOWAIT 0x01000000
 #define __WALL 0x40000000
 
+#define RLIMIT_FSIZE 1
 #define RLIMIT_NPROC 6
+#define RLIMIT_NOFILE 7
 #define RUSAGE_CHILDREN (-1)
 #define CLOCK_MONOTONIC 1
 
@@ -222,6 +224,6 @@ struct statx {
 };
 #define STATX_BASIC 0x7ff
 
-struct statfs { long type, bsize, blocks, bfree, bavail, rest[16]; };
+struct statfs { long type, bsize, blocks, bfree, bavail, files, ffree, rest[14]; };
 
 #endif

@@ -28,6 +28,17 @@ def backend_names() -> list[str]:
     return sorted({*_BUILT_IN, *_ALIASES, *(entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS))})
 
 
+def canonical_names() -> dict[str, tuple[str, ...]]:
+    """Each backend's own name, sorted, with the aliases that it has."""
+    names = [name for name in backend_names() if name not in _ALIASES]
+    return {name: tuple(sorted(alias for alias, of in _ALIASES.items() if of == name)) for name in names}
+
+
+def is_built_in(name: str) -> bool:
+    """Ours, and so on this machine: trying it reaches no service and costs nobody money."""
+    return name in _BUILT_IN
+
+
 def load_backend(name: str) -> Backend:
     """The backend of this name. A built-in name cannot be taken over by an entry point.
 

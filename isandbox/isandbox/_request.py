@@ -58,6 +58,41 @@ def make_request(
     `BackendUnavailableError`.
     """
     backend = load_backend(default_type() if type is None else type)
+    request = request_for(
+        backend,
+        workspace=workspace,
+        mounts=mounts,
+        env=env,
+        quotas=quotas,
+        network=network,
+        start_timeout=start_timeout,
+        labels=labels,
+        min_isolation=min_isolation,
+        waive=waive,
+        policy=policy,
+        on_event=on_event,
+        **backend_options,
+    )
+    return backend, request
+
+
+def request_for(
+    backend: Backend,
+    *,
+    workspace: Workspace | str | os.PathLike[str] | None = None,
+    mounts: Sequence[Mount] = (),
+    env: Mapping[str, str] | None = None,
+    quotas: Quotas | None = None,
+    network: Iterable[str] | None = None,
+    start_timeout: float = START_TIMEOUT_DEFAULT,
+    labels: Mapping[str, str] | None = None,
+    min_isolation: Isolation = "none",
+    waive: Iterable[str] = (),
+    policy: Policy | None = None,
+    on_event: EventSink | None = None,
+    **backend_options: Any,
+) -> CreateRequest:
+    """`make_request` for a backend that is at hand, and needs no name."""
     if policy is None:
         policy = Policy(
             workspace=as_workspace(workspace),
@@ -80,14 +115,14 @@ def make_request(
     if reason is not None:
         raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
     _refuse_unsupported(backend, policy, min_isolation)
-    request = CreateRequest(
+    backend.check(policy, options)
+    return CreateRequest(
         policy=policy,
         options=options,
         start_timeout=start_timeout,
         labels=_labels(labels),
         on_event=on_event,
     )
-    return backend, request
 
 
 def _labels(labels: object) -> Mapping[str, str]:
@@ -136,7 +171,6 @@ def _refuse_unsupported(backend: Backend, policy: Policy, min_isolation: Isolati
         _require(backend, f"quotas.{name}", capabilities.quota(name).kind, capabilities.quota(name).instead)
     for name in sorted(_asked_policies(policy) - policy.waive):
         _require(backend, name, capabilities.policy(name).kind, capabilities.policy(name).instead)
-    backend.check(policy)
 
 
 def _asked_policies(policy: Policy) -> set[str]:

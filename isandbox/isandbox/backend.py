@@ -53,8 +53,9 @@ class Backend(ABC):
     def capabilities(self) -> Capabilities:
         """What it enforces on this machine."""
 
-    def check(self, policy: Policy) -> None:
+    def check(self, policy: Policy, options: Any) -> None:
         """Refuse what the capability record cannot say alone: a quota that holds only together with something else.
+        ``options``: the record of the backend's own.
 
         Called with the other checks, before anything is made. Raises `UnsupportedError` or `ConfigurationError`.
         """

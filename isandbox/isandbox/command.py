@@ -20,6 +20,7 @@ ARG_TOTAL_LIMIT = 1 << 20
 SCRIPT_LIMIT = 1 << 20
 MAX_OUTPUT_DEFAULT = 1 << 20
 TIMEOUT_DEFAULT = 60.0
+_SIGNAL_LARGEST = 64  # SIGRTMAX of Linux
 # A day short of what fits the wire's 32-bit milliseconds.
 _TIMEOUT_LARGEST = 4_200_000.0
 
@@ -86,6 +87,13 @@ def check_timeout(timeout: float | None) -> float | None:
     if not 0 < timeout <= _TIMEOUT_LARGEST:  # false for NaN too
         raise ConfigurationError(f"timeout: {shown(timeout)} is not above 0 and at most {_TIMEOUT_LARGEST:.0f} seconds")
     return float(timeout)
+
+
+def check_signal(number: int) -> int:
+    """A signal of Linux: a whole number from 1 to 64."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _SIGNAL_LARGEST:
+        raise ConfigurationError(f"signal: a whole number from 1 to {_SIGNAL_LARGEST}, not {shown(number)}")
+    return int(number)
 
 
 def check_input(value: str | bytes | None, name: str = "data") -> bytes | None:

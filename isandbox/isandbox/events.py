@@ -25,6 +25,10 @@ class Event:
     """Seconds since the epoch."""
     data: Mapping[str, str | int | float | bool | None] = field(default_factory=lambda: MappingProxyType({}))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy does not pickle.
+        return (Event, (self.kind, self.sandbox_id, self.at, dict(self.data)))
+
 
 EventSink = Callable[[Event], None]
 """Called in the thread that caused the event; what it raises is logged and goes no further."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal as _signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Self
 
 from isandbox import errors
@@ -42,9 +43,12 @@ class ExecResult:
     """What became of a command.
 
     ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
-    the sandbox ended the command; ``limits_hit`` holds ``pids`` when the command could not be started for want of a process, and
-    nothing else so far. Both come from a channel that the command cannot write to. ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was
-    longer than ``max_output`` its head and tail are kept with a line between them that says how much is missing.
+    the sandbox ended the command. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
+    ``disk``, ``open_files``, ``file_size``); how surely is in the capability record, `Enforcement.told`. Both come from a
+    channel that the command cannot write to.
+
+    ``stdout`` and ``stderr`` decode the bytes as UTF-8 with replacement; where the output was longer than ``max_output`` its
+    head and tail are kept with a line between them that says how much is missing.
     """
 
     exit_code: int
@@ -162,3 +166,12 @@ class SandboxInfo:
     """Mechanism -> ``enforced`` or ``absent (why)``."""
     waived: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "layers", MappingProxyType(dict(self.layers)))
+        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # A mapping proxy does not pickle.
+        values = [getattr(self, f.name) for f in fields(self)]
+        return (SandboxInfo, tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values))

@@ -30,12 +30,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "subprocess": (),
     "ctypes": ("isandbox_backends.local.py_helper.system",),
     "random": ("isandbox_backends.seccomp.backend",),
-    "secrets": ("isandbox_backends._shared.scratch", "isandbox_backends._shared.start"),
+    "secrets": (
+        "isandbox_backends._shared.cgroups.owner",
+        "isandbox_backends._shared.scratch",
+        "isandbox_backends._shared.start",
+    ),
     "time": (
         "isandbox.cli.",
         "isandbox.testing.",
         "isandbox_backends._shared.aio",
         "isandbox_backends._shared.blocking",
+        "isandbox_backends._shared.cgroups.group",
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
         "isandbox_backends._shared.native",

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from isandbox import ExecResult, ExecTimeoutError, SandboxClosedError
-from isandbox.testing import FakeSandbox
+from isandbox import ConfigurationError, Event, ExecResult, ExecTimeoutError, Quotas, SandboxClosedError, UnsupportedError
+from isandbox.testing import FakeSandbox, ThroughSync
+from isandbox.testing.contract.cancellation import CancellationPromises
+from isandbox.testing.contract.errors import ErrorPromises
 from isandbox.testing.contract.files import FilePromises
+from isandbox.testing.contract.lifecycle import LifecyclePromises
+from isandbox.testing.contract.names import HostileNamePromises
 from isandbox.testing.fake import UnscriptedCommandError
 
 
-class TestFakeFiles(FilePromises):
+class TestFake(FilePromises, HostileNamePromises, LifecyclePromises, CancellationPromises, ErrorPromises):
+    """Every group that needs no command, as it stands."""
+
     @classmethod
     def create(cls, **options: Any) -> Any:
-        return _fake()
+        return FakeSandbox.create(**options)
 
 
-@asynccontextmanager
-async def _fake() -> Any:
-    async with FakeSandbox() as sandbox:
-        yield sandbox
+class TestFakeBlocking(ThroughSync, TestFake):
+    """The same promises through `isandbox.sync`, which reaches a fake by its event-loop thread."""
 
 
 async def test_scripted_answers() -> None:
@@ -62,3 +65,25 @@ async def test_time_outs_cancellation_and_close() -> None:
         await task
     with pytest.raises(SandboxClosedError):
         await fake.exec("slow")
+
+
+async def test_a_fake_is_held_to_its_options() -> None:
+    """FakeSandbox.create checks as create_sandbox does: what nothing enforces is refused, what is unknown too."""
+    with pytest.raises(UnsupportedError, match=r"quotas\.memory"):
+        FakeSandbox.create(quotas=Quotas(memory="1GiB"))
+    with pytest.raises(UnsupportedError, match="network"):
+        FakeSandbox.create(network=[])
+    with pytest.raises(ConfigurationError, match="no_such"):
+        FakeSandbox.create(no_such=1)
+    async with FakeSandbox.create({"a": "1"}, quotas=Quotas(memory="1GiB"), waive={"memory"}) as fake:
+        assert fake.info.waived == {"memory"}
+        assert await fake.files.read_text("a") == "1"
+
+
+async def test_a_fake_tells_of_its_commands() -> None:
+    """on_event of a fake hears of the commands that it answers, as that of a real one does."""
+    events: list[Event] = []
+    async with FakeSandbox.create(on_event=events.append) as fake:
+        assert isinstance(fake, FakeSandbox)
+        await fake.on("make", "done").exec("make")
+    assert [event.kind for event in events] == ["created", "exec_started", "exec_ended", "closed"]

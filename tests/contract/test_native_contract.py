@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from isandbox import ISandbox, create_sandbox
-from isandbox._request import make_request
 from isandbox.testing import SandboxContract
-from isandbox.testing.contract.over_sync import OverSync, OverSyncCreation
+from isandbox.testing.contract import ThroughSync, gaps_of
+from isandbox.testing.contract.base import Contract
+from isandbox.testing.contract.limits import LimitPromises
 
 pytestmark = pytest.mark.native
 
@@ -22,7 +23,7 @@ def helper_pid(sandbox: Any) -> int:
     return int(pid)
 
 
-class NativeContract(SandboxContract):
+class Native(Contract):
     backend: str
 
     @classmethod
@@ -33,39 +34,46 @@ class NativeContract(SandboxContract):
         os.kill(helper_pid(sandbox), signal.SIGKILL)
 
 
-class BlockingContract(NativeContract):
-    """The same promises through `isandbox.sync`, each call in a thread of its own."""
-
-    @classmethod
-    def create(cls, **options: Any) -> Any:
-        backend, request = make_request(cls.backend, **options)
-        return OverSyncCreation(lambda: backend.create_blocking(request))
-
-    async def lose(self, sandbox: ISandbox) -> None:
-        assert isinstance(sandbox, OverSync)
-        os.kill(helper_pid(sandbox.inner), signal.SIGKILL)
+class NativeContract(Native, SandboxContract):
+    """All of it."""
 
 
 class TestSeccomp(NativeContract):
     backend = "seccomp"
+    gaps = gaps_of("seccomp")
 
 
-class TestSeccompBlocking(BlockingContract):
-    backend = "seccomp"
+class TestSeccompBlocking(ThroughSync, TestSeccomp):
+    """The same promises through `isandbox.sync`."""
 
 
 class TestLocal(NativeContract):
     backend = "local"
+    gaps = gaps_of("local")
 
 
-class TestLocalBlocking(BlockingContract):
+class TestLocalBlocking(ThroughSync, TestLocal):
+    """The same promises through `isandbox.sync`."""
+
+
+class Watched(Native):
+    """Quotas as they are held where no control group can be made, on a machine where one can."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox(cls.backend, **{"cgroup": "never", **options})
+
+
+class TestSeccompWatched(Watched, LimitPromises):
+    backend = "seccomp"
+
+
+class TestLocalWatched(Watched, LimitPromises):
     backend = "local"
 
 
-class TestLocalPython(NativeContract):
+class TestLocalPython(TestLocal):
     """The helper in Python, which `local` falls back to where there is no native one."""
-
-    backend = "local"
 
     @classmethod
     def create(cls, **options: Any) -> Any:

@@ -19,15 +19,40 @@ from isandbox_backends.seccomp import backend
 Edit = Callable[[list[Record]], list[Record]]
 
 
-@pytest.fixture(scope="session")
-def probes() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("isandbox_security_probes", Path(__file__).parent / "probes.py")
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"isandbox_security_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def probes() -> ModuleType:
+    return load(Path(__file__).parent / "probes.py")
+
+
+@pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    """Sandboxes of either interface to put hostile commands to."""
+    return load(Path(__file__).parent / "hostile.py")
+
+
+FILTER_TESTS = Path(__file__).parents[1] / "backends" / "seccomp"
+
+
+@pytest.fixture(scope="session")
+def bpf() -> ModuleType:
+    """The simulator of the filter's instructions."""
+    return load(FILTER_TESTS / "bpf.py")
+
+
+@pytest.fixture(scope="session")
+def vectors() -> ModuleType:
+    """Arguments worth trying with the calls that the filter checks."""
+    return load(FILTER_TESTS / "vectors.py")
 
 
 @pytest.fixture

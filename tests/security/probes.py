@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from isandbox_backends._shared.helper import machine
@@ -74,7 +75,7 @@ def in_child(function):
 
 
 def numbers() -> dict[str, int]:
-    """System call numbers of this machine's architecture that the filter names."""
+    """System call numbers of this machine's architecture."""
     return dict(ARCHES[machine()].numbers)
 
 
@@ -97,8 +98,13 @@ MARK = 1000
 
 def marked(*_: object, **__: object) -> bytes:
     """Mutant: every errno of the filter is `MARK` higher, so that its answers cannot be the kernel's own."""
-    code = []
-    for op, jt, jf, k in seccomp_filter.default_program(ARCHES[machine()]):
-        own = op == seccomp_filter.RET and k & 0xFFFF0000 == seccomp_filter.RET_ERRNO
-        code.append(struct.pack("<HBBI", op, jt, jf, k + MARK if own else k))
-    return b"".join(code)
+    return mark(seccomp_filter.default_program(ARCHES[machine()]))
+
+
+def mark(program: Sequence[seccomp_filter.Instruction]) -> bytes:
+    """The program, each errno in it `MARK` higher."""
+
+    def own(op: int, k: int) -> bool:
+        return op == seccomp_filter.RET and k & 0xFFFF0000 == seccomp_filter.RET_ERRNO
+
+    return seccomp_filter.pack([(op, jt, jf, k + MARK if own(op, k) else k) for op, jt, jf, k in program])

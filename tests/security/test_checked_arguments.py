@@ -33,19 +33,33 @@ out["control"] = [create(f, k) for f, k in ((1, 1), (1, 2), (1, 5), (2, 1), (2, 
 out["families"] = {str(f): create(f, 2) for f in range(0, 47) if f not in (1, 2, 10, 16)}
 out["raw"] = [create(2, 3, 1), create(10, 3, 58), create(2, 10), create(1, 3), create(2, 3 | 0o2000000, 255)]
 out["netlink"] = {str(p): create(16, 3, p) for p in range(1, 23)}
+out["protocols"] = {"%d %d %d" % (f, k, p): create(f, k, p) for f in (2, 10) for k, p in ((1, 132), (5, 132), (1, 262), (1, 256), (6, 33),
+                    (2, 136), (2, 115), (4, 0))}
+out["used"] = [create(f, k, p) for f in (2, 10) for k, p in ((1, 6), (2, 17))]
+def pair(family, kind):
+    made = (ctypes.c_int * 2)()
+    return call(NR["socketpair"], family, kind, 0, made)
+out["pairs"] = {str(f): pair(f, k) for f in range(0, 47) if f != 1 for k in (1, 2, 5)}
+out["unix pairs"] = [pair(1, k) for k in (1, 2, 5)]
+out["high pair"] = pair(HIGH | 30, 1)
 out["high family"] = call(NR["socket"], HIGH | 38, 5, 0)
 out["high raw"] = call(NR["socket"], 2, HIGH | 3, 1)
 """
 
 
 def test_only_harmless_sockets(make: Any, probes: Any) -> None:
-    """UNIX, IPv4, IPv6 and route netlink sockets can be made; no other family, nothing raw."""
+    """UNIX, TCP, UDP, ping and route netlink sockets and UNIX pairs can be made; no other family or protocol, nothing raw."""
     found = probes.run(make(), SOCKETS)
     assert set(found["control"]) == {"ok"}
     assert set(found["families"].values()) == {"EAFNOSUPPORT"}
     assert set(found["raw"]) == {"EPERM"}
     assert set(found["netlink"].values()) == {"EAFNOSUPPORT"}
     assert (found["high family"], found["high raw"]) == ("EAFNOSUPPORT", "EPERM")
+    odd_types = {name: found["protocols"].pop(name) for name in list(found["protocols"]) if name.split()[1] in "46"}
+    assert set(odd_types.values()) == {"EPERM"}
+    assert set(found["protocols"].values()) == {"EPROTONOSUPPORT"}
+    assert set(found["used"]) == set(found["unix pairs"]) == {"ok"}
+    assert {*found["pairs"].values(), found["high pair"]} == {"EAFNOSUPPORT"}
 
 
 def test_without_the_filter_other_sockets_can_be_made(make: Any, probes: Any) -> None:
@@ -55,6 +69,8 @@ def test_without_the_filter_other_sockets_can_be_made(make: Any, probes: Any) ->
     marked = probes.run(make(filter=probes.marked), SOCKETS)
     assert set(marked["families"].values()) == {str(97 + probes.MARK)}
     assert set(marked["raw"]) == {str(1 + probes.MARK)}
+    assert {*marked["pairs"].values(), marked["high pair"]} == {str(97 + probes.MARK)}
+    assert str(93 + probes.MARK) in marked["protocols"].values()
 
 
 TERMINAL = """
@@ -149,17 +165,78 @@ def test_a_set_user_id_program_of_the_host_gives_nothing(make: Any, tmp_path: Pa
 
 
 LIMITS = """
-out["first"] = call(NR["prlimit64"], 1, 7, 0, (ctypes.c_uint64 * 2)())
-out["parent"] = call(NR["prlimit64"], os.getppid(), 7, (ctypes.c_uint64 * 2)(1, 1), 0)
-out["self"] = call(NR["prlimit64"], 0, 7, 0, (ctypes.c_uint64 * 2)())
+limits = (ctypes.c_uint64 * 2)(1, 1)
+pointer = ctypes.addressof(limits)
+low_is_null = pointer & ~0xffffffff
+out["first"] = call(NR["prlimit64"], 1, 7, limits, 0)
+out["parent"] = call(NR["prlimit64"], os.getppid(), 7, limits, 0)
+out["half a pointer"] = call(NR["prlimit64"], 1, 7, low_is_null, 0)
+out["self"] = call(NR["prlimit64"], 0, 7, 0, limits)
+out["read of own"] = call(NR["prlimit64"], os.getpid(), 7, 0, limits)
 """
 
 
 def test_limits_of_other_processes_are_out_of_reach(make: Any, probes: Any) -> None:
-    """prlimit works on the caller itself, never on the first process or a keeper."""
-    assert probes.run(make(), LIMITS) == {"first": "EPERM", "parent": "EPERM", "self": "ok"}
+    """prlimit sets limits of the caller itself, never of the first process or a keeper; a pointer is compared whole."""
+    found = probes.run(make(), LIMITS)
+    assert found == {"first": "EPERM", "parent": "EPERM", "half a pointer": "EPERM", "self": "ok", "read of own": "ok"}
     marked = probes.run(make(filter=probes.marked), LIMITS)
-    assert (marked["first"], marked["self"]) == (str(1 + probes.MARK), "ok")
+    assert {marked[name] for name in ("first", "parent", "half a pointer")} == {str(1 + probes.MARK)}
+    assert (marked["self"], marked["read of own"]) == ("ok", "ok")
+
+
+PRIORITIES = """
+zero = (ctypes.c_int * 12)()
+zero[0] = 48  # the size of a struct sched_attr: nothing but that, so SCHED_OTHER at nice 0
+IDLE = (ctypes.c_int * 12)()
+everybody = (ctypes.c_ubyte * 128)(*[255] * 128)
+HIGH = 1 << 32
+for first in (1, HIGH | 1):
+    out["nice %x" % first] = call(NR["setpriority"], 0, first, 5)
+    out["nice of the group %x" % first] = call(NR["setpriority"], 1, first, 5)
+    out["policy %x" % first] = call(NR["sched_setscheduler"], first, 5, IDLE)
+    out["parameters %x" % first] = call(NR["sched_setparam"], first, IDLE)
+    out["attributes %x" % first] = call(NR["sched_setattr"], first, zero, 0)
+    out["affinity %x" % first] = call(NR["sched_setaffinity"], first, 128, everybody)
+    out["disk %x" % first] = call(NR["ioprio_set"], 1, first, 3 << 13)
+    out["disk of the group %x" % first] = call(NR["ioprio_set"], 2, first, 3 << 13)
+out["nice of the user"] = call(NR["setpriority"], 2, 0, 5)
+out["nice of the user, high"] = call(NR["setpriority"], HIGH | 2, 0, 5)
+out["disk of the user"] = call(NR["ioprio_set"], 3, os.getuid(), 3 << 13)
+out["own"] = [in_child(lambda: call(NR["setpriority"], 0, 0, 5)), in_child(lambda: call(NR["sched_setscheduler"], os.getpid(), 5, IDLE)),
+              call(NR["sched_setaffinity"], os.getpid(), 128, everybody), in_child(lambda: call(NR["ioprio_set"], 1, 0, 3 << 13))]
+"""
+
+
+def test_the_first_process_cannot_be_starved(make: Any, probes: Any) -> None:
+    """Nobody inside lowers the priority of the process that ends commands at their time-out; one's own can be set."""
+    found = probes.run(make(), PRIORITIES)
+    assert set(found.pop("own")) == {"ok"}
+    assert set(found.values()) == {"EPERM"}
+    marked = probes.run(make(filter=probes.marked), PRIORITIES)
+    assert set(marked.pop("own")) == {"ok"}
+    assert set(marked.values()) == {str(1 + probes.MARK)}
+    if os.geteuid() != 0:  # root's commands have another uid than the first process
+        assert "ok" in probes.run(make(filter=probes.allow_everything), PRIORITIES).values()
+
+
+LEASE = """
+import fcntl
+out["lease"] = in_child(lambda: attempt(fcntl.fcntl, os.open("file", os.O_RDWR | os.O_CREAT, 0o644), 1024, 1))
+out["high"] = in_child(lambda: call(NR["fcntl"], os.open("file", os.O_RDWR), 1 << 32 | 1024, 1))
+out["lock"] = in_child(lambda: attempt(fcntl.lockf, os.open("file", os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB))
+"""
+
+
+def test_nobody_takes_a_lease(make: Any, probes: Any, tmp_path: Path) -> None:
+    """A file of a mounted workspace cannot be leased, which would hold up each open of it on the host; locks can be taken."""
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    options = {"workspace": Workspace(str(workspace))}
+    assert probes.run(make(**options), LEASE) == {"lease": "EPERM", "high": "EPERM", "lock": "ok"}
+    marked = probes.run(make(**options, filter=probes.marked), LEASE)
+    assert (marked["lease"], marked["high"], marked["lock"]) == (str(1 + probes.MARK), str(1 + probes.MARK), "ok")
+    assert probes.run(make(**options, filter=probes.allow_everything), LEASE)["lease"] == "ok"
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU: there is no other to escape to")

@@ -112,6 +112,35 @@ print(result.stdout, dict(result.files))
     ]  # fmt: skip
 
 
+def test_the_contract_runs_against_it(site: Path, tmp_path: Path) -> None:
+    """A stranger's backend can claim groups of the contract, and hold them through both interfaces, with a class each."""
+    (tmp_path / "test_tiny.py").write_text("""
+from isandbox import create_sandbox
+from isandbox.testing import ThroughSync
+from isandbox.testing.contract.cancellation import CancellationPromises
+from isandbox.testing.contract.errors import ErrorPromises
+from isandbox.testing.contract.files import FilePromises
+from isandbox.testing.contract.names import HostileNamePromises
+
+class TestTiny(FilePromises, HostileNamePromises, CancellationPromises, ErrorPromises):
+    @classmethod
+    def create(cls, **options):
+        return create_sandbox("tiny", **options)
+
+class TestTinyBlocking(ThroughSync, TestTiny):
+    pass
+""")
+    loops = [f"asyncio_default_{what}_loop_scope=class" for what in ("fixture", "test")]
+    settings = [word for setting in ("asyncio_mode=auto", *loops) for word in ("-o", setting)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *settings, "test_tiny.py"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "PYTHONPATH": str(site)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert " passed" in done.stdout
+    assert "skipped" not in done.stdout
+
+
 def test_ctrl_c_through_the_bridge(site: Path) -> None:
     """Ctrl-C ends the command that is waited for, then raises KeyboardInterrupt; the sandbox is still of use."""
     code = """

@@ -56,7 +56,13 @@ class TinyProcess(IProcess):
             yield "stdout", line
 
 
+CAPABILITIES = Capabilities("none", policies={"workspace.rw": KERNEL})
+
+
 class TinySandbox(FakeSandbox):
+    backend = "tiny"
+    capabilities = CAPABILITIES
+
     async def spawn(self, spec: ProcessSpec) -> IProcess:
         self._check_open()
         argv = spec.argv if spec.script is None else ("/bin/sh", "-c", spec.script)
@@ -69,7 +75,7 @@ class TinySandbox(FakeSandbox):
 
 @dataclass(frozen=True, slots=True)
 class TinyOptions:
-    name: str = "tiny-0"
+    name: str | None = None
 
 
 class TinyBackend(Backend):
@@ -80,7 +86,7 @@ class TinyBackend(Backend):
         return None
 
     def capabilities(self) -> Capabilities:
-        return Capabilities("none", policies={"workspace.rw": KERNEL})
+        return CAPABILITIES
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        return TinySandbox(name=request.options.name)
+        return TinySandbox(name=request.options.name, request=request)

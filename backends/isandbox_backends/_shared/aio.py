@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from isandbox.command import check_signal
 from isandbox.errors import UnsupportedError
 from isandbox.process import IProcess
 from isandbox_backends._shared.drain import drain
@@ -211,8 +212,9 @@ class AsyncProcess(IProcess):
             await asyncio.shield(self._ended)
 
     async def signal(self, number: int) -> None:
+        checked = check_signal(number)
         if not self._exchange.exited:
-            self._client.signal(self._ends.id, number)
+            self._client.signal(self._ends.id, checked)
 
     async def write_stdin(self, data: bytes) -> None:
         left = memoryview(data)

@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from isandbox.command import check_signal
 from isandbox.errors import UnsupportedError
+from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
 from isandbox_backends._shared.drain import drain
 from isandbox_backends._shared.endpoints import OutputReader
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
 
-# poll takes milliseconds as an int: 24 days. A time-out may be longer, and is looked at again then.
-_LONGEST_POLL = 86_400.0
+# Milliseconds. A Ctrl-C between Python's own look for signals and the system call would else wait for the next output.
+_LOOK = 500
 
 
 class BlockingProcess(IProcess):
@@ -36,6 +38,7 @@ class BlockingProcess(IProcess):
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._pump_lock = threading.RLock()
         self._stdin_lock = threading.Lock()
+        self._stdin_turn = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._reader = OutputReader()
         self._keeping = False
@@ -54,6 +57,7 @@ class BlockingProcess(IProcess):
                 self._pump(outputs=False)
 
     def wait(self) -> ExecResult:
+        refuse_in_loop()
         self.run_to_end()
         return self._exchange.result(closed=self._client.closed)
 
@@ -64,6 +68,7 @@ class BlockingProcess(IProcess):
             self._finish()
 
     def __iter__(self) -> Iterator[tuple[Stream, bytes]]:
+        refuse_in_loop()
         self._keeping = True
         try:
             while True:
@@ -111,9 +116,7 @@ class BlockingProcess(IProcess):
             poll.register(fd, select.POLLIN)
         if ends.pending and ends.stdin >= 0:
             poll.register(ends.stdin, select.POLLOUT)
-        if due is None:
-            return poll.poll(None)
-        return poll.poll(min(max(0.0, due - time.monotonic()), _LONGEST_POLL) * 1000 + 1)
+        return poll.poll(_LOOK if due is None else min(_LOOK, max(0.0, due - time.monotonic()) * 1000 + 1))
 
     def _take_status(self, now: float) -> None:
         data = os.read(self._ends.status, 4096)
@@ -161,11 +164,16 @@ class BlockingProcess(IProcess):
         self.run_to_end()
 
     def signal(self, number: int) -> None:
+        checked = check_signal(number)
         if not self._exchange.exited:
-            self._client.signal(self._ends.id, number)
+            self._client.signal(self._ends.id, checked)
 
     def write_stdin(self, data: bytes) -> None:
-        left = memoryview(data)
+        refuse_in_loop()
+        with self._stdin_turn:  # two threads that write take turns: each one's data stays in one piece
+            self._write(memoryview(data))
+
+    def _write(self, left: memoryview) -> None:
         while left:
             with self._stdin_lock:
                 fd = self._ends.stdin
@@ -188,4 +196,4 @@ class BlockingProcess(IProcess):
 
     def abandon(self) -> None:
         """In a forked child: another thread of the parent may have held the locks."""
-        self._pump_lock, self._stdin_lock = threading.RLock(), threading.Lock()
+        self._pump_lock, self._stdin_lock, self._stdin_turn = threading.RLock(), threading.Lock(), threading.Lock()

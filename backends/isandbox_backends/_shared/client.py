@@ -14,16 +14,19 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
+from isandbox_backends._shared.cgroups import CommandGroup
 from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.host_process import forget, log, remember
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file, open_process
 from isandbox_backends._shared.protocol import (
     FEATURE_FDS,
+    NO_METERS,
     PROTOCOL_VERSION,
     Decoder,
     Hello,
     Launched,
+    Layer,
     ProtocolError,
     Reply,
     StartFailed,
@@ -149,10 +152,21 @@ class HelperClient:
         flags: StartFlag,
         timeout: float | None,
         operation: int = 0,
+        group: CommandGroup | None = None,
     ) -> None:
-        """Send START with the command's descriptors (order: protocol.h)."""
-        count = len(descriptors)
-        frame = encode_start(id, argv, env, cwd, flags=flags, timeout=timeout, descriptors=count, operation=operation)
+        """Send START with the command's descriptors (order: protocol.h). ``group``: the control group that it joins."""
+        frame = encode_start(
+            id,
+            argv,
+            env,
+            cwd,
+            flags=flags,
+            timeout=timeout,
+            descriptors=len(descriptors),
+            operation=operation,
+            joins=len(group.joins) if group else 0,
+            meters=group.meters if group else NO_METERS,
+        )
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
         with self._lock, self._errors():
             sent = self._socket.sendmsg([frame], rights)
@@ -198,8 +212,7 @@ class HelperClient:
         forget(self)
         with self._ending:
             self._closed = True
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # also for copies of it, and for a thread that is sending
+        self._hang_up()
         self._socket.close()
         return self._pidfd
 
@@ -228,12 +241,12 @@ class HelperClient:
         try:
             ended = self._ended(timeout)
         except BaseException:  # a Ctrl-C while it ends: no patience, but nothing is left either
-            self._kill()
+            self._kill(signal.SIGKILL)
             ended = self._ended(timeout)
             self._let_go(ended=ended)
             raise
         if not ended:
-            self._kill()
+            self._kill(signal.SIGKILL)
             ended = self._ended(timeout)
         self._let_go(ended=ended)
 
@@ -256,20 +269,30 @@ class HelperClient:
         return bool(poll.poll(timeout * 1000))
 
     def destroy(self) -> None:
-        """SIGKILL to the helper's first process; in a pid namespace that ends everything in it. Nothing when it is closed:
-        then it ends anyway, and its number may be another process's soon.
+        """Let the helper end now: by SIGKILL to its first process, which in a pid namespace ends everything in it. Without a
+        namespace the end of the socket has to do, for it is the helper who finds what commands have left; `reap` is by force.
+        Nothing when it is closed: then it ends anyway, and its number may be another process's soon.
         """
         with self._ending:
-            if not self._closed:
-                self._kill()
+            if self._closed:
+                return
+            if self.hello is None or self.hello.layers & Layer.NAMESPACES:
+                self._kill(signal.SIGKILL)
+            else:
+                self._hang_up()
 
-    def _kill(self) -> None:
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # also for copies of it, and for a thread that is sending
+        self._kill(signal.SIGCONT)  # a command that shares its uid may have stopped it
+
+    def _kill(self, number: int) -> None:
         if self._pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+                signal.pidfd_send_signal(self._pidfd, number)
         elif self.pid is not None:  # our child, which nobody has reaped
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                os.kill(self.pid, number)
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""

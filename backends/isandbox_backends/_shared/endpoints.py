@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from isandbox.command import ProcessSpec
     from isandbox.records import Stream
+    from isandbox_backends._shared.cgroups import CommandGroup, SandboxGroup
     from isandbox_backends._shared.client import HelperClient
 
 # Linux: what a pipe holds unless told otherwise, and what it may be told without privileges (fs.pipe-max-size).
@@ -116,14 +117,17 @@ def start_command(
     *,
     operation: int = 0,
     owner: int | None = None,
+    group: SandboxGroup | None = None,
 ) -> Endpoints:
     """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
-    ours; the pipes are given to it, so that a command can open its own /dev/stderr. Raises `SandboxLostError`,
+    ours; the pipes are given to it, so that a command can open its own /dev/stderr. ``group``: the command gets a group of its
+    own in it, which `Endpoints.id` names. Raises `SandboxLostError`,
     `SandboxClosedError`, and `SandboxError` for want of descriptors or memory.
     """
     ours = Endpoints()
     remember(ours)
     theirs: list[int] = []
+    own: CommandGroup | None = None
     try:
         flags = _open_pipes(ours, theirs, spec)
         if owner is not None:
@@ -136,10 +140,14 @@ def start_command(
                 flags |= StartFlag.SCRIPT
                 theirs.append(script_fd)
         ours.id = client.new_id()
-        client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation)
+        if group is not None:
+            own = group.begin(ours.id)
+            theirs += own.descriptors()
+        client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation, group=own)
     except OSError as error:
         ours.close()
-        raise SandboxError(f"the command was not started: this process cannot make its pipes: {error}") from error
+        what = "control group" if group is not None and ours.id and own is None else "pipes"
+        raise SandboxError(f"the command was not started: this process cannot make its {what}: {error}") from error
     except BaseException:  # also a Ctrl-C, whatever has been sent by then
         ours.give_up(client)
         raise

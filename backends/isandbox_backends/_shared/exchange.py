@@ -146,7 +146,7 @@ class Exchange:
             exit_code=code,
             signal=signal_number,
             fault=end.fault,
-            limits_hit=limits,
+            limits_hit=limits | end.limits,
             stdout_bytes=self._kept["stdout"].value(),
             stderr_bytes=stderr.value() if stderr else b"",
             omitted=Omitted(self._kept["stdout"].omitted, stderr.omitted if stderr else 0),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from isandbox._text import shown
+from isandbox._verbs import check_mode, check_part
 from isandbox.command import ProcessSpec
 from isandbox.errors import ConfigurationError
 from isandbox.policy import check_path
@@ -23,7 +23,6 @@ _LENGTH = struct.Struct("<I")
 READ_CEILING = 256 << 20
 # A file operation may wait for a slow disk, not for ever.
 _TIMEOUT = 600.0
-_LARGEST = (1 << 63) - 1  # off_t
 
 
 T = TypeVar("T")
@@ -40,9 +39,7 @@ class FileCall(Generic[T]):
 
 
 def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
-    for name, value in (("offset", offset), ("limit", limit)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST):
-            raise ConfigurationError(f"read: {name} is a number of bytes from 0 to 2**63 - 1, not {shown(value)}")
+    check_part(offset, limit)
     if limit is not None:
         return _call(FileOperation.READ, bytes, path, str(offset), str(limit))
 
@@ -55,8 +52,7 @@ def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
 
 
 def write(path: str, data: bytes, mode: int | None, append: bool) -> FileCall[None]:
-    if mode is not None and (isinstance(mode, bool) or not isinstance(mode, int) or not 0 <= mode <= 0o777):
-        raise ConfigurationError(f"write: mode is permission bits from 0 to 0o777, not {shown(mode)}")
+    check_mode(mode)
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ConfigurationError(f"write: data is bytes, not {type(data).__name__}; files.write takes texts")
     bits = "" if mode is None else f"{mode:o}"

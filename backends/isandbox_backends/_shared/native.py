@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -28,11 +29,12 @@ from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
     from isandbox.records import FileInfo, Metrics, SandboxInfo
+    from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.fileverbs import FileCall
@@ -51,6 +53,7 @@ class Core:
     output_quota: int | None
     command_owner: int | None = None
     """uid and gid of commands on the host, where they are not ours."""
+    group: SandboxGroup | None = None
     scratch: tuple[str, ...] = ()
     """Directories on the host that are removed on close."""
     on_event: EventSink | None = None
@@ -70,7 +73,8 @@ class Core:
         self.check_open()
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
-        ends = start_command(self.client, spec, env, cwd, owner=self.command_owner)
+        with self._telling_of_a_loss():
+            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
         try:
             self.emit("exec_started", id=ends.id)
         except BaseException:  # a Ctrl-C
@@ -81,7 +85,8 @@ class Core:
     def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
         self.check_open()
         exchange = Exchange(call.spec, time.monotonic(), keep_all=True)
-        return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
+        with self._telling_of_a_loss():
+            return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
 
     def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
         number = exchange.file_error(closed=self.client.closed)
@@ -99,7 +104,7 @@ class Core:
 
     def metrics(self) -> Metrics:
         self.check_open()
-        if self.client.pid is None:
+        if self.client.pid is None or self.lost:
             raise SandboxLostError(f"sandbox {self.info.id} is gone")
         from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
 
@@ -112,24 +117,53 @@ class Core:
                 return None
             return self.client.hang_up()
 
+    def holds_processes(self) -> bool:
+        """Whether the control group cannot go yet."""
+        with contextlib.suppress(OSError):  # told by `clean_up`
+            return self.group is not None and not self.group.remove_now()
+        return False
+
     def clean_up(self) -> None:
         try:
             self.client.reap()
         finally:
-            for path in self.scratch:
+            removals = [partial(remove_tree, path) for path in self.scratch]
+            for remove in (*removals, *((self.group.remove,) if self.group is not None else ())):
                 try:
-                    remove_tree(path)
+                    remove()
                 except OSError as error:  # close ends in "gone" also when a part of it fails
-                    log.warning("sandbox %s: %s could not be removed: %s", self.info.id, path, error)
+                    log.warning("sandbox %s: something could not be removed: %s", self.info.id, error)
             self.emit("closed")
 
     def ended(self, id: int, exchange: Exchange) -> None:
         """A command has come to its end, or the sandbox has under it."""
+        if self.group is not None:
+            self.group.end(id)
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
-        elif not self.client.closed and not self.lost:
+        else:
+            self._tell_of_a_loss(exchange.lost)
+
+    def file_ended(self, exchange: Exchange) -> None:
+        """A file operation's end is nobody's event, but what it finds lost is."""
+        if exchange.lost is not None:
+            self._tell_of_a_loss(exchange.lost)
+
+    def _tell_of_a_loss(self, reason: str) -> None:
+        with self._lock:
+            if self.client.closed or self.lost:
+                return
             self.lost = True
-            self.emit("lost", reason=exchange.lost)
+        self.emit("lost", reason=reason)
+
+    @contextlib.contextmanager
+    def _telling_of_a_loss(self) -> Iterator[None]:
+        """Around what is the first to find out that the helper is gone."""
+        try:
+            yield
+        except SandboxLostError:
+            self._tell_of_a_loss("its first process does not answer")
+            raise
 
     def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self.on_event is None:
@@ -150,6 +184,8 @@ class Core:
             finally:  # its processes end; what it left on disk may still be wanted, and stays
                 self.client.hang_up()
                 self.client.reap()
+                if self.group is not None:
+                    self.group.remove()
 
     def refuse_renew(self) -> NoReturn:
         raise UnsupportedError(
@@ -191,7 +227,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
     async def _file(self, call: FileCall[T]) -> T:
         self._check_loop()
         ends, exchange = self._core.begin_file(call)
-        process = self._process(ends, exchange, _nothing)
+        process = self._process(ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             await process.run_to_end()
         except BaseException:
@@ -233,13 +269,15 @@ class AsyncNative(isandbox.sandbox.ISandbox):
         try:
             await _readable(pidfd)
         finally:
-            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind.
-            if self._core.scratch and any(map(_has_entries, self._core.scratch)):
+            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind, or a process
+            # that is still dying.
+            if any(map(_has_entries, self._core.scratch)) or self._core.holds_processes():
                 await asyncio.shield(asyncio.to_thread(self._core.clean_up))
             else:
                 self._core.clean_up()
 
     def _check_loop(self) -> None:
+        self._core.check_open()  # first: a forked child, where it is closed, has no loop of ours either
         if asyncio.get_running_loop() is not self._loop:
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
@@ -270,7 +308,7 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
     def _file(self, call: FileCall[T]) -> T:
         refuse_in_loop()
         ends, exchange = self._core.begin_file(call)
-        process = BlockingProcess(self._core.client, ends, exchange, _nothing)
+        process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.file_ended(exchange))
         try:
             process.run_to_end()
         except BaseException:
@@ -307,10 +345,6 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
 
     def close(self) -> None:
         self._core.end()
-
-
-def _nothing() -> None:
-    """A file operation's end is nobody's event."""
 
 
 def _has_entries(path: str) -> bool:

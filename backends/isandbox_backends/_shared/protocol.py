@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-from isandbox.records import Fault
+from isandbox.records import Fault, Limit
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 FEATURE_FDS = 1
 # What a helper may send in one frame: an error with two texts is the longest.
 REPLY_MAX = 4096
 _HEADER = struct.Struct("<IHH")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
-_START = struct.Struct("<IIIIII")
+_START = struct.Struct("<8I")
 _PAIR = struct.Struct("<II")
 _HELLO = struct.Struct("<IIII")
 # What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
@@ -74,7 +74,19 @@ class StartFlag(IntFlag):
     WANT_STARTED = 8
 
 
+class Meter(IntFlag):
+    """Counters of a command's cgroup, in the order in which their descriptors travel."""
+
+    MEMORY = 1
+    PIDS = 2
+    PIDS_ALL = 4
+    CPU = 8
+
+
+NO_METERS = Meter(0)
+
 FAULTS: dict[int, Fault] = {1: "timeout", 2: "oom", 3: "cpu", 4: "output", 5: "cancelled", 6: "killed"}
+LIMITS: dict[int, Limit] = {1: "pids", 2: "disk", 4: "open_files", 8: "file_size"}
 FAULT_NUMBERS: dict[str, int] = {name: number for number, name in FAULTS.items()}
 
 
@@ -113,6 +125,7 @@ class Exit:
     id: int
     wait_status: int
     fault: Fault | None
+    limits: frozenset[Limit]
     start_errno: int
     start_stage: StartStage
     lingering: bool
@@ -179,11 +192,12 @@ def _decode(kind: int, payload: bytes) -> Reply:
 
 
 def _decode_exit(payload: bytes) -> Exit:
-    id_, status, fault, _reserved, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
+    id_, status, fault, limits, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
     return Exit(
         id=id_,
         wait_status=_death(status),
         fault=_fault(fault),
+        limits=_limits(limits),
         start_errno=_errno(errno),
         start_stage=StartStage(stage),
         lingering=bool(lingering),
@@ -206,6 +220,12 @@ def _fault(number: int) -> Fault | None:
     if number and number not in FAULTS:
         raise ValueError(f"unknown fault {number}")
     return FAULTS.get(number)
+
+
+def _limits(bits: int) -> frozenset[Limit]:
+    if bits & ~sum(LIMITS):
+        raise ValueError(f"unknown limits {bits:#x}")
+    return frozenset(name for bit, name in LIMITS.items() if bits & bit)
 
 
 def _errno(number: int) -> int:
@@ -236,12 +256,16 @@ def encode_start(
     timeout: float | None,
     descriptors: int,
     operation: int = 0,
+    joins: int = 0,
+    meters: Meter = NO_METERS,
 ) -> bytes:
-    """A START frame. ``timeout`` is rounded up to a millisecond; the descriptors' order is protocol.h's."""
+    """A START frame. ``timeout`` is rounded up to a millisecond; the descriptors' order is protocol.h's.
+    ``joins`` of them are cgroups to join, ``meters`` tells which of its counters follow.
+    """
     strings = [cwd, *argv, *(f"{name}={value}" for name, value in env.items())]
     body = "\0".join(strings).encode("utf-8", "surrogateescape") + b"\0"
     timeout_ms = 0 if timeout is None else max(1, -int(-timeout * 1000 // 1))
-    request = _START.pack(id, flags, timeout_ms, operation, len(argv), len(env))
+    request = _START.pack(id, flags, timeout_ms, operation, len(argv), len(env), joins, meters)
     return _HEADER.pack(len(request) + len(body), FrameType.START, descriptors) + request + body
 
 

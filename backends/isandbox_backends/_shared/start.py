@@ -16,6 +16,7 @@ from isandbox.errors import SandboxError
 from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.helper import HelperProgram, helper_path
+from isandbox_backends._shared.holding import NO_HOLDING, Holding
 from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from isandbox.backend import CreateRequest
     from isandbox.policy import Capabilities
+    from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.plan import Record
     from isandbox_backends._shared.protocol import Hello
 
@@ -48,35 +50,41 @@ class Blueprint:
     """The directories of ``scratch`` before any command has run: empty, the inner ones first. Removing them takes no
     descriptor, which may be what is missing when a start fails."""
     command_owner: int | None = None
+    holding: Holding = NO_HOLDING
     helper: HelperProgram | None = None
     """``None``: the native one, and an error where it is missing."""
 
 
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
-    with _undo(blueprint) as client:
+    with _undo(blueprint) as (client, group):
         client.wait_ready(time.monotonic() + blueprint.request.start_timeout)
-        return BlockingNative(_core(blueprint, client))
+        return BlockingNative(_core(blueprint, client, group))
 
 
 async def start_async(blueprint: Blueprint) -> AsyncNative:
-    with _undo(blueprint) as client:
+    with _undo(blueprint) as (client, group):
         try:
             await asyncio.wait_for(_ready(client), blueprint.request.start_timeout)
         except TimeoutError as error:
             raise HelperStartError(0, "no answer", "in the time that a start may take") from error
-        return AsyncNative(_core(blueprint, client))
+        return AsyncNative(_core(blueprint, client, group))
 
 
 @contextlib.contextmanager
-def _undo(blueprint: Blueprint) -> Iterator[HelperClient]:
-    """A started helper; when the body fails, no helper, no scratch directory, and the backend's own error."""
+def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | None]]:
+    """A started helper and its control group; when the body fails, neither of them, no scratch directory, and the backend's own error."""
     client: HelperClient | None = None
+    group: SandboxGroup | None = None
     try:
+        group = blueprint.holding.make(blueprint.backend)
         client = HelperClient(blueprint.helper or _native(), blueprint.plan)
-        yield client
+        yield client, group
     except BaseException as error:
         if client is not None:
             client.give_up()
+        if group is not None:
+            with contextlib.suppress(OSError):
+                group.remove()
         for directory in blueprint.made:
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
@@ -112,7 +120,7 @@ async def _ready(client: HelperClient) -> None:
         loop.remove_reader(client.fileno())
 
 
-def _core(blueprint: Blueprint, client: HelperClient) -> Core:
+def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None) -> Core:
     request = blueprint.request
     assert client.hello is not None  # noqa: S101 - the helper is ready
     info = SandboxInfo(
@@ -123,7 +131,7 @@ def _core(blueprint: Blueprint, client: HelperClient) -> Core:
         created_at=datetime.now(UTC),
         capabilities=blueprint.capabilities,
         quotas=request.policy.quotas,
-        layers=blueprint.layers(client.hello),
+        layers={**blueprint.layers(client.hello), "cgroup": _cgroup_layer(group)},
         waived=request.policy.waive,
         labels=request.labels,
     )
@@ -134,8 +142,13 @@ def _core(blueprint: Blueprint, client: HelperClient) -> Core:
         cwd=blueprint.cwd,
         output_quota=request.policy.quotas.size("output"),
         command_owner=blueprint.command_owner,
+        group=group,
         scratch=blueprint.scratch,
         on_event=request.on_event,
     )
     core.emit("created", backend=blueprint.backend)
     return core
+
+
+def _cgroup_layer(group: SandboxGroup | None) -> str:
+    return "absent (no quota of this sandbox needs one)" if group is None else f"enforced ({group.describe()})"

@@ -14,6 +14,8 @@ def tree_metrics(pid: int) -> Metrics:
     """The tree below ``pid``, which is the helper: it and its keepers, which share its memory, do not count."""
     try:
         root = psutil.Process(pid)
+        if root.status() == psutil.STATUS_ZOMBIE:  # nobody reaps it before the sandbox is closed
+            raise SandboxLostError("the sandbox is gone: its first process has ended")
         tree = root.children(recursive=True)
     except psutil.NoSuchProcess as error:
         raise SandboxLostError("the sandbox is gone: its first process has ended") from error

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from isandbox.backend import Backend
-from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError
+from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing
+from isandbox_backends._shared.holding import Holding, NativeOptions, hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Mode, ModeRecord, Record
 from isandbox_backends._shared.scratch import make_scratch
@@ -34,12 +35,13 @@ NO_ISOLATION = "no isolation: a command can do whatever the user who runs isandb
 
 
 @dataclass(frozen=True, slots=True)
-class LocalOptions:
+class LocalOptions(NativeOptions):
     """``helper``: the native one where it is installed, else the weaker one in Python (``auto``), or always one of them."""
 
     helper: Literal["auto", "native", "python"] = "auto"
 
     def __post_init__(self) -> None:
+        NativeOptions.__post_init__(self)
         if self.helper not in {"auto", "native", "python"}:
             raise ConfigurationError(f"helper: 'auto', 'native' or 'python', not {self.helper!r}")
 
@@ -57,25 +59,27 @@ class LocalBackend(Backend):
         return None if helper_missing() is None else python_helper_missing()
 
     def capabilities(self) -> Capabilities:
-        return self._capabilities(python=helper_missing() is not None)
+        python = helper_missing() is not None
+        return self._capabilities(python=python, controllers=frozenset() if python else usable_controllers())
 
-    def _capabilities(self, *, python: bool) -> Capabilities:
+    def _capabilities(self, *, python: bool, controllers: frozenset[str]) -> Capabilities:
         by = ", by psutil" if python else ""
         nowhere = unsupported("use SANDBOX_TYPE=seccomp")
+        quotas = {
+            "open_files": Enforcement("kernel", told="looked"),
+            "file_size": Enforcement("kernel", told="exit"),
+            "memory": Enforcement("watched", period=0.05, note=f"memory of the processes that a command started{by}"),
+            "cpu_time": Enforcement("watched", period=0.05, note=by.removeprefix(", ")),
+            "cpus": Enforcement("kernel", note="affinity, which a command may change again")
+            if hasattr(os, "sched_setaffinity")
+            else unsupported("leave it out"),
+            "output": KERNEL,
+            "pids": unsupported("use SANDBOX_TYPE=seccomp: RLIMIT_NPROC would count all of the user's processes"),
+            "disk": unsupported("leave it out"),
+        }
         return Capabilities(
             isolation="none",
-            quotas={
-                "open_files": KERNEL,
-                "file_size": KERNEL,
-                "memory": Enforcement("watched", period=0.05, note=f"memory of the processes that a command started{by}"),
-                "cpu_time": Enforcement("watched", period=0.05, note=by.removeprefix(", ")),
-                "cpus": Enforcement("kernel", note="affinity, which a command may change again")
-                if hasattr(os, "sched_setaffinity")
-                else unsupported("leave it out"),
-                "output": KERNEL,
-                "pids": unsupported("use SANDBOX_TYPE=seccomp: RLIMIT_NPROC would count all of the user's processes"),
-                "disk": unsupported("leave it out"),
-            },
+            quotas=with_groups(quotas, controllers),
             policies={
                 "workspace.rw": KERNEL,
                 "workspace.ro": nowhere,
@@ -89,13 +93,13 @@ class LocalBackend(Backend):
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",
-                "a command can kill the helper and its keepers, and so lose the sandbox",
+                "a command can kill the helper and its keepers: the sandbox is lost then, and what it started may live on",
                 *(WEAKNESSES if python else ()),
             ),
         )
 
-    def check(self, policy: Policy) -> None:
-        check_cpus(policy, self.name)
+    def check(self, policy: Policy, options: LocalOptions) -> None:
+        check_cpus(policy, self.name, _hold(policy, options).held)
 
     async def create(self, request: CreateRequest) -> ISandbox:
         return await start_async(self._blueprint(request))
@@ -106,7 +110,8 @@ class LocalBackend(Backend):
     def _blueprint(self, request: CreateRequest) -> Blueprint:
         python = _use_python(request.options)
         policy = request.policy
-        plan = compile_plan(policy)
+        holding = _hold(policy, request.options)
+        plan = compile_plan(policy, holding.held)
         given = policy.workspace
         path = None if given is None else real_source(given.path, "workspace")
         if path is not None and not os.path.isdir(path):
@@ -116,7 +121,7 @@ class LocalBackend(Backend):
         workspace = path or f"{base}/workspace"
         return Blueprint(
             backend=self.name,
-            capabilities=self._capabilities(python=python),
+            capabilities=self._capabilities(python=python, controllers=holding.controllers),
             request=request,
             plan=plan,
             env={**_environment(base), **policy.env},
@@ -127,16 +132,31 @@ class LocalBackend(Backend):
             scratch=(base,),
             made=(*(f"{base}/{name}" for name in _PLACES), base),
             helper=helper,
+            holding=holding,
         )
 
 
-def compile_plan(policy: Policy) -> list[Record]:
+def _hold(policy: Policy, options: LocalOptions) -> Holding:
+    use = options.cgroup
+    if helper_missing() is not None or options.helper == "python":  # which joins no groups
+        if use == "require":
+            raise UnsupportedError(
+                "cgroup='require': the helper in Python joins no control groups; leave it out",
+                option="cgroup",
+                backend="local",
+            )
+        use = "never"
+    return hold(replace(policy, waive=policy.waive | {"pids"}), use, "local")  # which the record calls unsupported
+
+
+def compile_plan(policy: Policy, held: frozenset[str] = frozenset()) -> list[Record]:
     quotas = policy.quotas
-    mode = ModeRecord(flags=Mode(0), memory=quotas.size("memory") or 0, cpu_ns=int((quotas.cpu_time or 0) * 1e9))
+    memory = 0 if "memory" in held else quotas.size("memory") or 0
+    mode = ModeRecord(flags=Mode(0), memory=memory, cpu_ns=int((quotas.cpu_time or 0) * 1e9))
     return [
         mode,
-        *limit_records(quotas, hard_open_files=hard_open_files()),
-        *affinity_records(policy),
+        *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
+        *affinity_records(policy, held),
     ]
 
 

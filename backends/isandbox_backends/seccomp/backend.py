@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
+from isandbox_backends._shared.holding import NativeOptions, hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
@@ -61,6 +63,7 @@ class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"
+    options = NativeOptions
     waivable = frozenset({"landlock"})
 
     def unavailable(self) -> str | None:
@@ -77,7 +80,7 @@ class SeccompBackend(Backend):
         return None
 
     def capabilities(self) -> Capabilities:
-        return CAPABILITIES
+        return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
         return await start_async(self._blueprint(request))
@@ -85,8 +88,8 @@ class SeccompBackend(Backend):
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
         return start_blocking(self._blueprint(request))
 
-    def check(self, policy: Policy) -> None:
-        check_cpus(policy, self.name)
+    def check(self, policy: Policy, options: NativeOptions) -> None:
+        check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
                 "quotas.disk: this workspace is a directory of the host, which has no limit of its own; leave workspace out, "
@@ -97,6 +100,7 @@ class SeccompBackend(Backend):
 
     def _blueprint(self, request: CreateRequest) -> Blueprint:
         policy = request.policy
+        holding = hold(policy, request.options.cgroup, self.name)
         root = os.geteuid() == 0
         mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
         try:
@@ -106,9 +110,10 @@ class SeccompBackend(Backend):
         first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
         return Blueprint(
             backend=self.name,
-            capabilities=CAPABILITIES,
+            capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
             request=request,
-            plan=compile_plan(policy, _workspace(policy), mounts, first_id),
+            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held),
+            holding=holding,
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
             workspace=WORKSPACE,
@@ -118,8 +123,16 @@ class SeccompBackend(Backend):
         )
 
 
-def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source], first_id: int | None) -> list[Record]:
-    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user."""
+def compile_plan(
+    policy: Policy,
+    workspace: Source | None,
+    mounts: list[Source],
+    first_id: int | None,
+    held: frozenset[str] = frozenset(),
+) -> list[Record]:
+    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user.
+    ``held``: quotas that a control group holds.
+    """
     quotas = policy.quotas
     split = first_id is not None
     uid, gid = (first_id, first_id) if split else (os.geteuid(), os.getegid())
@@ -131,7 +144,7 @@ def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source],
         command_uid=COMMAND_UID,
         command_gid=COMMAND_UID,
         pids=quotas.pids or 0,
-        memory=quotas.size("memory") or 0,
+        memory=0 if "memory" in held else quotas.size("memory") or 0,
         cpu_ns=int((quotas.cpu_time or 0) * 1e9),
     )
     return [
@@ -140,10 +153,10 @@ def compile_plan(policy: Policy, workspace: Source | None, mounts: list[Source],
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
         Hostname("sandbox"),
-        *limit_records(quotas, hard_open_files=hard_open_files()),
-        *affinity_records(policy),
+        *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
+        *affinity_records(policy, held),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None)),
+        Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None and "cpus" not in held)),
     ]
 
 

@@ -8,9 +8,10 @@ _MEMORY_NOTE = (
     "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
     "what nobody has mapped (a memfd, full pipes and sockets) is not seen"
 )
+_CPU_NOTE = "a child that nobody waits for, because its parent ignores SIGCHLD, takes its CPU time with it when it ends"
 _WEAKNESSES = (
     "shares the host's kernel",
-    "without a cgroup, memory and CPU time can be overshot for 50 ms",
+    "without a control group, memory and CPU time can be overshot between two looks, of 50 ms at most",
     "a UNIX socket of the host in a directory that is mounted can be connected to, also when the mount is read-only",
     "for an ordinary user: commands keep the user's supplementary groups for files in mounts, and share the helper's uid",
 )
@@ -18,14 +19,14 @@ _WEAKNESSES = (
 CAPABILITIES = Capabilities(
     isolation="os",
     quotas={
-        "pids": KERNEL,
-        "open_files": KERNEL,
-        "file_size": KERNEL,
+        "pids": Enforcement("kernel", told="looked"),
+        "open_files": Enforcement("kernel", told="looked"),
+        "file_size": Enforcement("kernel", told="exit"),
         "memory": Enforcement("watched", period=0.05, note=_MEMORY_NOTE),
-        "cpu_time": Enforcement("watched", period=0.05),
+        "cpu_time": Enforcement("watched", period=0.05, note=_CPU_NOTE),
         "cpus": Enforcement("kernel", note="affinity, which commands may then not change"),
         "output": KERNEL,
-        "disk": Enforcement("kernel", note="where the workspace is the sandbox's own"),
+        "disk": Enforcement("kernel", note="where the workspace is the sandbox's own", told="looked"),
     },
     policies={
         "workspace.rw": KERNEL,

@@ -29,6 +29,11 @@ class Enforcement:
     note: str = ""
     period: float | None = None
     instead: str = ""
+    told: Literal["", "counted", "looked", "exit"] = ""
+    """How an `ExecResult` learns that a command met the limit. ``counted``: the kernel counts what it refuses, and none is
+    missed. ``looked``: seen when the limit is used up at one of the looks, 50 ms apart, or at the command's end. ``exit``:
+    seen when the command's own process dies of it, or one that it left behind. Empty: it does not, or the command ends by it.
+    """
 
 
 KERNEL = Enforcement("kernel")

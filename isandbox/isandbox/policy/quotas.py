@@ -51,12 +51,12 @@ class Quotas:
     """
 
     cpus: float | None = None
-    """CPUs at once, for the whole sandbox. Without a cgroup only whole numbers (affinity)."""
+    """CPUs at once, for the whole sandbox. Without a control group only whole numbers (affinity)."""
     cpu_time: float | None = None
     """CPU seconds (user + system) of one command with all its children; over it the command ends with fault ``cpu``."""
     memory: int | str | None = None
-    """Bytes of memory of the whole sandbox, its tmpfs included; over it the largest command ends with fault ``oom``. Without
-    a cgroup one process alone may instead be refused memory at that size (ENOMEM), which is its own failure."""
+    """Bytes of memory of the whole sandbox, its tmpfs included; over it a command ends with fault ``oom``: the one that
+    the kernel chose in a control group, else the largest."""
     disk: int | str | None = None
     """Bytes that the sandbox may write in its workspace and scratch space."""
     pids: int | None = _Default(256)

@@ -43,7 +43,10 @@ class IProcess(ABC):
 
     @abstractmethod
     def signal(self, number: int) -> None:
-        """Send a signal to the command's process group. Nothing happens when the command has ended."""
+        """Send a signal (1 to 64, else `ConfigurationError`) to the command's process group.
+
+        Nothing happens when the command has ended.
+        """
 
     @abstractmethod
     def write_stdin(self, data: bytes) -> None:

@@ -1,27 +1,40 @@
 """`FakeSandbox`: no sandbox at all, for people who test the agent that uses one.
 
-Files are in memory, commands are scripted answers. It keeps the promises about files, errors and closing; about running
-anything it promises nothing.
+Files are in memory, commands are scripted answers. It keeps the promises about files, names, errors, cancelling and closing
+(`SandboxContract`'s groups that need no command); about running anything it promises nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
+import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from isandbox._request import request_for
+from isandbox._verbs import check_mode, check_part
+from isandbox.backend import CreateRequest
 from isandbox.command import Command, ProcessSpec, check_command
 from isandbox.errors import SandboxClosedError, UnsupportedError
-from isandbox.policy import Capabilities, Quotas
-from isandbox.process import IProcess
-from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+from isandbox.events import Event, EventKind
+from isandbox.factory import Creation
+from isandbox.policy import Capabilities, Policy
+from isandbox.records import FileInfo, Metrics, SandboxInfo
 from isandbox.sandbox import ISandbox
+from isandbox.testing.fake_process import Answer, FakeProcess
 from isandbox.testing.memory_files import MemoryFiles
 
-Answer = ExecResult | str | bytes | Callable[[ProcessSpec], ExecResult]
+if TYPE_CHECKING:
+    from isandbox.process import IProcess
+
 WORKSPACE = "/workspace"
+_NUMBERS = itertools.count(1)
+_log = logging.getLogger("isandbox")
 
 
 class UnscriptedCommandError(AssertionError):
@@ -29,25 +42,50 @@ class UnscriptedCommandError(AssertionError):
 
 
 class FakeSandbox(ISandbox):
-    """``files`` fills the workspace. Script answers with `on`; what was run is in ``calls``, as `ProcessSpec`."""
+    """``files`` fills the workspace. Script answers with `on`; what was run is in ``calls``, as `ProcessSpec`.
 
-    def __init__(self, files: Mapping[str, str | bytes] | None = None, *, name: str = "fake-0") -> None:
+    ``request`` is what a backend's ``create`` gets; with it the fake tells of its life and shows what was asked for.
+    """
+
+    backend: ClassVar[str] = "fake"
+    capabilities: ClassVar[Capabilities] = Capabilities(isolation="none", weaknesses=("runs nothing",))
+
+    def __init__(
+        self, files: Mapping[str, str | bytes] | None = None, *, name: str | None = None, request: CreateRequest | None = None
+    ) -> None:
         self.calls: list[ProcessSpec] = []
         self._answers: list[tuple[tuple[str, ...] | str, Answer, float]] = []
         self._default: Answer | None = None
         self._closed = asyncio.Event()
+        self._owner = os.getpid()
         self._store = MemoryFiles(WORKSPACE)
         for path, data in (files or {}).items():
             self._store.write(path, data.encode() if isinstance(data, str) else data, None, append=False)
+        request = request or CreateRequest(Policy())
+        self._on_event = request.on_event
         self._info = SandboxInfo(
-            id=name,
-            backend="fake",
-            isolation="none",
+            id=name or f"{self.backend}-{next(_NUMBERS)}",
+            backend=self.backend,
+            isolation=self.capabilities.isolation,
             workspace=WORKSPACE,
             created_at=datetime.now(UTC),
-            capabilities=Capabilities(isolation="none", weaknesses=("runs nothing",)),
-            quotas=Quotas(),
+            capabilities=self.capabilities,
+            quotas=request.policy.quotas,
+            waived=request.policy.waive,
+            labels=request.labels,
         )
+        self._emit("created", backend=self.backend)
+
+    @classmethod
+    def create(cls, files: Mapping[str, str | bytes] | None = None, **options: Any) -> Creation:
+        """As `isandbox.create_sandbox`, with its options and their checks: ``await`` it, or use it with ``async with``.
+
+        A quota, a mount or a network that is asked for is `UnsupportedError`: nothing is enforced where nothing runs.
+        """
+        from isandbox.testing.fake_backend import FakeBackend
+
+        backend = FakeBackend(cls, files)
+        return Creation(backend, request_for(backend, **options))
 
     def on(self, command: Command, answer: Answer, *, delay: float = 0.0) -> FakeSandbox:
         """Answer this exact command: a result, a text or bytes for stdout, or a function of the `ProcessSpec`.
@@ -70,14 +108,19 @@ class FakeSandbox(ISandbox):
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
         self._check_open()
+        if spec.user is not None:
+            raise UnsupportedError(f"user={spec.user!r}: a fake sandbox has no users", option="user", backend=self.backend)
         self.calls.append(spec)
         key = spec.argv if spec.script is None else spec.script
-        for command, answer, delay in reversed(self._answers):
+        answer, delay = self._default, 0.0
+        for command, scripted, scripted_delay in self._answers:
             if command == key:
-                return FakeProcess(spec, answer, delay, self._closed)
-        if self._default is None:
+                answer, delay = scripted, scripted_delay
+        if answer is None:
             raise UnscriptedCommandError(f"no answer is scripted for {key!r}")
-        return FakeProcess(spec, self._default, 0.0, self._closed)
+        number = len(self.calls)
+        self._emit("exec_started", id=number)
+        return FakeProcess(spec, answer, delay, self._closed, lambda: self._emit("exec_ended", id=number))
 
     async def stat(self, path: str) -> FileInfo:
         self._check_open()
@@ -85,11 +128,13 @@ class FakeSandbox(ISandbox):
 
     async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
         self._check_open()
+        check_part(offset, limit)
         data = self._store.read(path)
         return data[offset:] if limit is None else data[offset : offset + limit]
 
     async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
         self._check_open()
+        check_mode(mode)
         self._store.write(path, data, mode, append=append)
 
     async def list_dir(self, path: str) -> list[FileInfo]:
@@ -113,89 +158,21 @@ class FakeSandbox(ISandbox):
         return Metrics(processes=0, cpu_time=0.0, memory=0)
 
     async def renew(self, seconds: float) -> None:
-        raise UnsupportedError("renew: a fake sandbox has no lifetime", option="renew", backend="fake")
+        raise UnsupportedError("renew: a fake sandbox has no lifetime", option="renew", backend=self.backend)
 
     async def close(self) -> None:
-        self._closed.set()
+        if not self._closed.is_set():
+            self._closed.set()
+            self._emit("closed")
 
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self._closed.is_set() or os.getpid() != self._owner:
             raise SandboxClosedError(f"sandbox {self._info.id} is closed")
 
-
-class FakeProcess(IProcess):
-    """Waits its delay out, then is what it was scripted to be."""
-
-    def __init__(self, spec: ProcessSpec, answer: Answer, delay: float, closed: asyncio.Event) -> None:
-        self._spec, self._answer, self._delay, self._closed = spec, answer, delay, closed
-        self._began = time.monotonic()
-        self._killed = asyncio.Event()
-        self._result: ExecResult | None = None
-        self.stdin = bytearray(spec.stdin if isinstance(spec.stdin, bytes) else b"")
-        self._stdin_open = spec.stdin == "pipe"
-
-    @property
-    def pid(self) -> int | None:
-        return 1
-
-    async def wait(self) -> ExecResult:
-        if self._result is None:
-            self._result = await self._run()
-        return self._result
-
-    async def _run(self) -> ExecResult:
-        timeout = self._spec.timeout
-        end = self._delay if timeout is None else min(self._delay, timeout)
-        left = end - (time.monotonic() - self._began)
-        if left > 0:
-            waits = [asyncio.ensure_future(event.wait()) for event in (self._closed, self._killed)]
-            try:
-                await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
-        if self._closed.is_set():
-            raise SandboxClosedError("the sandbox was closed while a command ran")
-        if self._killed.is_set():
-            return ExecResult(137, signal=9, fault="cancelled")
-        if timeout is not None and self._delay > timeout:
-            return ExecResult(137, signal=9, fault="timeout", duration=timeout)
-        return _result(self._answer, self._spec)
-
-    async def kill(self) -> None:
-        self._killed.set()
-
-    async def signal(self, number: int) -> None:
-        if self._result is None:
-            self._answer = ExecResult(128 + number, signal=number)
-            self._delay = 0.0
-
-    async def write_stdin(self, data: bytes) -> None:
-        if not self._stdin_open:
-            raise BrokenPipeError("stdin is closed")
-        self.stdin += data
-
-    async def close_stdin(self) -> None:
-        self._stdin_open = False
-
-    async def resize(self, rows: int, columns: int) -> None:
-        raise UnsupportedError("resize: this command has no terminal", option="resize", backend="fake")
-
-    async def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
-        result = await self.wait()
-        if result.stdout_bytes:
-            yield "stdout", result.stdout_bytes
-        if result.stderr_bytes:
-            yield "stderr", result.stderr_bytes
-
-
-def _result(answer: Answer, spec: ProcessSpec) -> ExecResult:
-    if callable(answer):
-        answer = answer(spec)
-    if isinstance(answer, str):
-        answer = answer.encode()
-    if isinstance(answer, bytes):
-        answer = ExecResult(0, stdout_bytes=answer)
-    if spec.stderr == "merge":
-        return replace(answer, stdout_bytes=answer.stdout_bytes + answer.stderr_bytes, stderr_bytes=b"")
-    return answer
+    def _emit(self, kind: EventKind, **data: str | float) -> None:
+        if self._on_event is None:
+            return
+        try:
+            self._on_event(Event(kind, self._info.id, time.time(), MappingProxyType(data)))
+        except Exception:
+            _log.exception("on_event of sandbox %s failed", self._info.id)

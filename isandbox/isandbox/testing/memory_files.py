@@ -27,13 +27,11 @@ class MemoryFiles:
         self._files: dict[str, _File] = {}
         self._dirs: dict[str, float] = {"/": time.time()}
         for path in (workspace, "/tmp", "/usr"):
-            self._make_parents(posixpath.join(path, "x"), path)
+            self._make_parents(posixpath.join(path, "x"))
 
-    def _absolute(self, path: str) -> str:
-        return posixpath.normpath(posixpath.join(self._workspace, check_path(path, "path")))
-
-    def _check_names(self, where: str, path: str) -> None:
-        """The kernel's NAME_MAX, and no file in the place of a directory."""
+    def _locate(self, path: str) -> str:
+        """The absolute path. Raises for a name past the kernel's NAME_MAX, and for a file in the place of a directory."""
+        where = posixpath.normpath(posixpath.join(self._workspace, check_path(path, "path")))
         if any(len(os.fsencode(part)) > 255 for part in where.split("/")):
             raise _error(errno.ENAMETOOLONG, path)
         parent = posixpath.dirname(where)
@@ -41,28 +39,27 @@ class MemoryFiles:
             if parent in self._files:
                 raise _error(errno.ENOTDIR, path)
             parent = posixpath.dirname(parent)
+        return where
 
-    def _make_parents(self, where: str, path: str) -> None:
-        self._check_names(where, path)
+    def _make_parents(self, where: str) -> None:
         parent = posixpath.dirname(where)
         while parent not in self._dirs:
             self._dirs[parent] = time.time()
             parent = posixpath.dirname(parent)
 
     def read(self, path: str) -> bytes:
-        where = self._absolute(path)
+        where = self._locate(path)
         if where in self._dirs:
             raise _error(errno.EISDIR, path)
-        self._check_names(where, path)
         if where not in self._files:
             raise _error(errno.ENOENT, path)
         return self._files[where].data
 
     def write(self, path: str, data: bytes, mode: int | None, *, append: bool) -> None:
-        where = self._absolute(path)
+        where = self._locate(path)
         if where in self._dirs:
             raise _error(errno.EISDIR, path)
-        self._make_parents(where, path)
+        self._make_parents(where)
         file = self._files.setdefault(where, _File())
         file.data = file.data + data if append else bytes(data)
         file.mtime = time.time()
@@ -70,25 +67,24 @@ class MemoryFiles:
             file.mode = mode
 
     def stat(self, path: str) -> FileInfo:
-        where = self._absolute(path)
+        where = self._locate(path)
         name = posixpath.basename(where) or where
         if where in self._dirs:
             return FileInfo(path, name, "directory", 4096, 0o755, self._dirs[where], 1000, 1000)
-        self._check_names(where, path)
         if where not in self._files:
             raise _error(errno.ENOENT, path)
         file = self._files[where]
         return FileInfo(path, name, "file", len(file.data), file.mode, file.mtime, 1000, 1000)
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        where = self._absolute(path)
+        where = self._locate(path)
         if where in self._files:
             raise _error(errno.ENOTDIR, path)
         if where not in self._dirs:
             raise _error(errno.ENOENT, path)
         children = sorted(p for p in (*self._files, *self._dirs) if p != "/" and posixpath.dirname(p) == where)
         prefix = "" if path == "." else path.rstrip("/") + "/"
-        return [self.stat(child) for child in children] if not prefix else [self._child(prefix, child) for child in children]
+        return [self._child(prefix, child) for child in children]
 
     def _child(self, prefix: str, where: str) -> FileInfo:
         entry = self.stat(where)
@@ -96,21 +92,21 @@ class MemoryFiles:
         return FileInfo(path, entry.name, entry.kind, entry.size, entry.mode, entry.mtime, entry.uid, entry.gid)
 
     def make_dir(self, path: str, *, parents: bool) -> None:
-        where = self._absolute(path)
+        where = self._locate(path)
         if where in self._files or (where in self._dirs and not parents):
             raise _error(errno.EEXIST, path)
         if not parents and posixpath.dirname(where) not in self._dirs:
             raise _error(errno.ENOENT, path)
-        self._make_parents(posixpath.join(where, "x"), path)
+        self._make_parents(posixpath.join(where, "x"))
 
     def remove(self, path: str, *, recursive: bool) -> None:
-        where = self._absolute(path)
+        where = self._locate(path)
         if where in self._files:
             del self._files[where]
             return
         if where not in self._dirs:
             raise _error(errno.ENOENT, path)
-        inside = [p for p in (*self._files, *self._dirs) if p.startswith(where + "/")]
+        inside = self._inside(where)
         if inside and not recursive:
             raise _error(errno.ENOTEMPTY, path)
         for p in [*inside, where]:
@@ -118,14 +114,31 @@ class MemoryFiles:
             self._dirs.pop(p, None)
 
     def rename(self, path: str, target: str) -> None:
-        source, goal = self._absolute(path), self._absolute(target)
+        source, goal = self._locate(path), self._locate(target)
         if source not in self._files and source not in self._dirs:
             raise _error(errno.ENOENT, path)
         if posixpath.dirname(goal) not in self._dirs:
             raise _error(errno.ENOENT, target)
+        if source == goal:
+            return
+        self._refuse_rename(source, goal, path)
         for table in (self._files, self._dirs):
             for p in [p for p in table if p == source or p.startswith(source + "/")]:
                 table[goal + p[len(source) :]] = table.pop(p)  # type: ignore[assignment]
+
+    def _refuse_rename(self, source: str, goal: str, path: str) -> None:
+        """What rename(2) refuses."""
+        if goal.startswith(source + "/"):
+            raise _error(errno.EINVAL, path)
+        if source in self._files and goal in self._dirs:
+            raise _error(errno.EISDIR, path)
+        if source in self._dirs and goal in self._files:
+            raise _error(errno.ENOTDIR, path)
+        if source in self._dirs and self._inside(goal):
+            raise _error(errno.ENOTEMPTY, path)
+
+    def _inside(self, where: str) -> list[str]:
+        return [p for p in (*self._files, *self._dirs) if p.startswith(where + "/")]
 
 
 def _error(number: int, path: str) -> OSError:

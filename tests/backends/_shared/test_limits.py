@@ -22,7 +22,10 @@ from isandbox_backends._shared.limits import (
 )
 from isandbox_backends._shared.plan import Affinity, Rlimit
 
-ALWAYS = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
+NET = (1 << 20) + (4 << 30)  # what the watcher could not look at in time
+NOTHING: frozenset[str] = frozenset()
+HELD = frozenset({"cpus"})
+ALWAYS = [Rlimit(RLIMIT_CORE, 1, 1), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RTPRIO, 0, 0)]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,7 @@ ALWAYS = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RT
         (Quotas(), 4096, [*ALWAYS, Rlimit(RLIMIT_NOFILE, 1024, 1024)]),
         (Quotas(), 512, [*ALWAYS, Rlimit(RLIMIT_NOFILE, 512, 512)]),
         (Quotas(open_files=None, file_size="1KiB"), 4096, [*ALWAYS, Rlimit(RLIMIT_FSIZE, 1024, 1024)]),
-        (Quotas(open_files=None, memory="1MiB"), 4096, [*ALWAYS, Rlimit(RLIMIT_DATA, 1 << 20, 1 << 20)]),
+        (Quotas(open_files=None, memory="1MiB"), 4096, [*ALWAYS, Rlimit(RLIMIT_DATA, NET, NET)]),
         (Quotas(open_files=None, cpu_time=0.2), 4096, [*ALWAYS, Rlimit(RLIMIT_CPU, 2, 2)]),
         (Quotas(open_files=None, cpu_time=3), 4096, [*ALWAYS, Rlimit(RLIMIT_CPU, 4, 4)]),
     ],
@@ -40,6 +43,12 @@ ALWAYS = [Rlimit(RLIMIT_CORE, 0, 0), Rlimit(RLIMIT_NICE, 0, 0), Rlimit(RLIMIT_RT
 def test_rlimits(quotas: Quotas, hard: int, records: list[Any]) -> None:
     """Soft and hard are the same, so that a command cannot raise one; no core dumps, no priorities; never above the caller's own."""
     assert limit_records(quotas, hard_open_files=hard) == records
+
+
+def test_a_group_that_holds_memory_needs_no_net() -> None:
+    """The kernel ends what is over a control group's limit; an rlimit would only make an allocation fail before."""
+    quotas = Quotas(open_files=None, memory="1MiB")
+    assert limit_records(quotas, hard_open_files=4096, held=frozenset({"memory"})) == ALWAYS
 
 
 def test_numbers_are_the_platforms() -> None:
@@ -61,13 +70,15 @@ def test_numbers_are_the_platforms() -> None:
 def test_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first CPUs of those that this process may use, whatever their numbers; more than it has is refused."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7, 3, 65})
-    assert affinity_records(Policy()) == []
-    assert affinity_records(Policy(quotas=Quotas(cpus=2))) == [Affinity((3, 7))]
-    assert affinity_records(Policy(quotas=Quotas(cpus=3))) == [Affinity((3, 7, 65))]
-    assert affinity_records(Policy(quotas=Quotas(cpus=1.5), waive=frozenset({"cpus"}))) == []
+    assert affinity_records(Policy(), NOTHING) == []
+    assert affinity_records(Policy(quotas=Quotas(cpus=2)), NOTHING) == [Affinity((3, 7))]
+    assert affinity_records(Policy(quotas=Quotas(cpus=3)), NOTHING) == [Affinity((3, 7, 65))]
+    assert affinity_records(Policy(quotas=Quotas(cpus=1.5), waive=frozenset({"cpus"})), NOTHING) == []
     for fine in (Policy(), Policy(quotas=Quotas(cpus=3)), Policy(quotas=Quotas(cpus=9), waive=frozenset({"cpus"}))):
-        check_cpus(fine, "x")
+        check_cpus(fine, "x", NOTHING)
     for cpus in (4, 1.5):
         with pytest.raises(UnsupportedError, match="the 3 that this process may use") as caught:
-            check_cpus(Policy(quotas=Quotas(cpus=cpus)), "x")
+            check_cpus(Policy(quotas=Quotas(cpus=cpus)), "x", NOTHING)
         assert (caught.value.option, caught.value.backend) == ("quotas.cpus", "x")
+        check_cpus(Policy(quotas=Quotas(cpus=cpus)), "x", HELD)
+    assert affinity_records(Policy(quotas=Quotas(cpus=2)), HELD) == []

@@ -31,10 +31,12 @@ def frame(kind: int, payload: bytes, descriptors: int = 0) -> bytes:
     return struct.pack("<IHH", len(payload), kind, descriptors) + payload
 
 
-def exit_frame(*, fault: int = 0, stage: int = 0, errno: int = 0) -> bytes:
-    return frame(5, struct.pack("<IiIIIIIIQQQ", 7, 9, fault, 1, errno, stage, 1, 2048, 1_500_000, 500_000, 3_000_000))
+def exit_frame(*, fault: int = 0, stage: int = 0, errno: int = 0, limits: int = 0) -> bytes:
+    return frame(5, struct.pack("<IiIIIIIIQQQ", 7, 9, fault, limits, errno, stage, 1, 2048, 1_500_000, 500_000, 3_000_000))
 
 
+NONE: frozenset[Any] = frozenset()
+EVERY = frozenset({"pids", "disk", "open_files", "file_size"})
 REPLIES: list[tuple[bytes, Any]] = [
     (frame(1, struct.pack("<IIII", 1, 1, 6, 0xFF)), Hello(1, 1, 6, Layer(15))),
     (frame(2, struct.pack("<I", 13) + b"mount proc\0/proc\0"), StartFailed(13, "mount proc", "/proc")),
@@ -42,12 +44,13 @@ REPLIES: list[tuple[bytes, Any]] = [
     (frame(2, struct.pack("<I", 1) + b"\xff\0\xfe\0"), StartFailed(1, "\ufffd", "\ufffd")),
     (frame(3, struct.pack("<I", 4242)), Launched(4242)),
     (frame(4, struct.pack("<II", 3, 17)), Started(3, 17)),
-    (exit_frame(), Exit(7, 9, None, 0, StartStage.NONE, lingering=True, max_rss=2 << 20, cpu_time=2.0, duration=3.0)),
+    (exit_frame(), Exit(7, 9, None, NONE, 0, StartStage.NONE, lingering=True, max_rss=2 << 20, cpu_time=2.0, duration=3.0)),
     *(
-        (exit_frame(fault=number), Exit(7, 9, name, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0))  # type: ignore[arg-type]
+        (exit_frame(fault=number), Exit(7, 9, name, NONE, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0))  # type: ignore[arg-type]
         for number, name in enumerate(("timeout", "oom", "cpu", "output", "cancelled", "killed"), 1)
     ),
-    (exit_frame(stage=3, errno=2), Exit(7, 9, None, 2, StartStage.CWD, True, 2 << 20, 2.0, 3.0)),
+    (exit_frame(limits=15), Exit(7, 9, None, EVERY, 0, StartStage.NONE, True, 2 << 20, 2.0, 3.0)),
+    (exit_frame(stage=3, errno=2), Exit(7, 9, None, NONE, 2, StartStage.CWD, True, 2 << 20, 2.0, 3.0)),
 ]
 
 
@@ -102,6 +105,7 @@ def test_well_framed_nonsense(kind: int, payload: bytes) -> None:
         pytest.param(frame(5, b"short"), id="a short report"),
         pytest.param(frame(5, exit_frame()[8:] + b"x"), id="a long report"),
         pytest.param(exit_frame(fault=7), id="an unknown fault"),
+        pytest.param(exit_frame(limits=16), id="an unknown limit"),
         pytest.param(exit_frame(stage=6), id="an unknown stage"),
         pytest.param(exit_frame(errno=0xFFFFFFFF), id="an errno that is none"),
         pytest.param(frame(2, struct.pack("<I", 1 << 31) + b"x\0y\0"), id="an errno that Python cannot name"),
@@ -123,7 +127,7 @@ def test_what_is_no_reply(raw: bytes) -> None:
 def test_a_timeout_is_rounded_up(timeout: float | None, milliseconds: int) -> None:
     """Never to 0, which would be none at all, and it fits 32 bits."""
     raw = encode_start(1, ["a"], {}, "/", flags=StartFlag(0), timeout=timeout, descriptors=3)
-    assert struct.unpack_from("<IIIIII", raw, 8)[2] == milliseconds
+    assert struct.unpack_from("<8I", raw, 8)[2] == milliseconds
 
 
 def test_start_bytes() -> None:
@@ -139,7 +143,7 @@ def test_start_bytes() -> None:
         operation=6,
     )
     body = b"/w\0sh\0-c\0\xff\0A=1\0"
-    assert raw == struct.pack("<IHH6I", 24 + len(body), 16, 3, 5, 3, 2000, 6, 3, 1) + body
+    assert raw == struct.pack("<IHH8I", 32 + len(body), 16, 3, 5, 3, 2000, 6, 3, 1, 0, 0) + body
 
 
 def test_kill_and_signal_bytes() -> None:

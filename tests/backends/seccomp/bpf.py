@@ -7,26 +7,28 @@ from collections.abc import Sequence
 
 Instruction = tuple[int, int, int, int]
 ARGUMENTS = 6
+LOAD, RET, AND, JUMP = 0x20, 0x06, 0x54, 0x05
+_ARGUMENTS_FROM = 16  # of struct seccomp_data
+_TESTS = {0x15: lambda a, k: a == k, 0x35: lambda a, k: a >= k, 0x45: lambda a, k: bool(a & k)}
 
 
-def check(program: Sequence[Instruction]) -> None:
-    """What the kernel refuses (seccomp_check_filter, bpf_check_classic)."""
-    assert 0 < len(program) <= 4096
+def accepted(program: Sequence[Instruction]) -> bool:
+    """Whether the kernel loads it (bpf_check_classic, seccomp_check_filter). Opcodes that the filter does not use are refused."""
+    if not 0 < len(program) <= 4096 or program[-1][0] != RET:
+        return False
     for at, (code, jt, jf, k) in enumerate(program):
-        assert 0 <= jt <= 255
-        assert 0 <= jf <= 255
-        assert 0 <= k <= 0xFFFFFFFF
         left = len(program) - at - 1
-        if code == 0x05:
-            assert k < left
-        elif code in {0x15, 0x35, 0x45}:
-            assert max(jt, jf) < left
-        elif code == 0x20:
-            assert k % 4 == 0
-            assert k < 64
+        if code == JUMP:
+            fine = k < left
+        elif code in _TESTS:
+            fine = max(jt, jf) < left
+        elif code == LOAD:
+            fine = k % 4 == 0 and k < 64
         else:
-            assert code in {0x06, 0x54}, hex(code)
-    assert program[-1][0] == 0x06
+            fine = code in {RET, AND}
+        if not fine:
+            return False
+    return True
 
 
 def run(program: Sequence[Instruction], number: int, arch: int, arguments: Sequence[int] = ()) -> tuple[int, int]:
@@ -37,14 +39,40 @@ def run(program: Sequence[Instruction], number: int, arch: int, arguments: Seque
     while True:
         code, jt, jf, k = program[at]
         at, steps = at + 1, steps + 1
-        if code == 0x06:
+        if code == RET:
             return k, steps
-        if code == 0x20:
+        if code == LOAD:
             accumulator = struct.unpack_from("<I", data, k)[0]
-        elif code == 0x54:
+        elif code == AND:
             accumulator &= k
-        elif code == 0x05:
+        elif code == JUMP:
             at += k
         else:
-            true = {0x15: accumulator == k, 0x35: accumulator >= k, 0x45: bool(accumulator & k)}[code]
-            at += jt if true else jf
+            at += jt if _TESTS[code](accumulator, k) else jf
+
+
+def outcomes(program: Sequence[Instruction], number: int, arch: int) -> frozenset[int]:
+    """All actions that some arguments of the call could lead to: at a test of an argument both ways are gone."""
+    data = struct.pack("<IIQ", number & 0xFFFFFFFF, arch, 0)
+    found: set[int] = set()
+    todo: list[tuple[int, int | None]] = [(0, 0)]  # where, and the accumulator if no argument is in it
+    seen: set[tuple[int, int | None]] = set()
+    while todo:
+        state = todo.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        at, known = state
+        code, jt, jf, k = program[at]
+        if code == RET:
+            found.add(k)
+        elif code == LOAD:
+            todo.append((at + 1, None if k >= _ARGUMENTS_FROM else struct.unpack_from("<I", data, k)[0]))
+        elif code == AND:
+            todo.append((at + 1, None if known is None else known & k))
+        elif code == JUMP:
+            todo.append((at + 1 + k, known))
+        else:
+            ways = (True, False) if known is None else (_TESTS[code](known, k),)
+            todo += [(at + 1 + (jt if way else jf), known) for way in ways]
+    return frozenset(found)

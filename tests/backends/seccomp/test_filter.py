@@ -1,11 +1,8 @@
-"""The seccomp filter, instruction by instruction, for every number and both architectures."""
+"""The compiler of the seccomp filter: what any rules become, for any numbers."""
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import struct
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,227 +10,153 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isandbox_backends.seccomp import filter as filter_module
-from isandbox_backends.seccomp.filter import Check, compile_filter, default_program, program
-from isandbox_backends.seccomp.syscalls import AARCH64, ARCHES, X86_64, Arch
+from isandbox_backends.seccomp.filter import compile_filter, default_program, program
+from isandbox_backends.seccomp.rules import Condition, Rule
+from isandbox_backends.seccomp.syscalls import AARCH64, X86_64, Arch
 
-
-def load_simulator() -> ModuleType:
-    """The module beside this one: tests are no package."""
-    spec = importlib.util.spec_from_file_location("isandbox_test_bpf", Path(__file__).with_name("bpf.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-bpf = load_simulator()
-
-ALLOW, EPERM, ENOSYS, EAFNOSUPPORT, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x50061, 0x80000000
-PROGRAMS = {arch.name: default_program(arch) for arch in ARCHES.values()}
+ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x80000000
 ARCH = pytest.mark.parametrize("arch", [X86_64, AARCH64], ids=lambda arch: arch.name)
 
 
-def action(arch: Arch, call: str | int, *arguments: int) -> int:
-    number = arch.numbers[call] if isinstance(call, str) else call
-    result: int = bpf.run(PROGRAMS[arch.name], number, arch.audit, arguments)[0]
-    return result
-
-
-def expected(arch: Arch, number: int) -> set[int]:
-    """From the names, independently of the search tree; a checked call may be allowed or denied by its zeroes."""
-    names = {name for name, known in arch.numbers.items() if known == number}
-    if number > arch.newest:
-        return {ENOSYS}
-    if names & set(filter_module._FORBIDDEN):
-        return {EPERM}
-    if names & set(filter_module._NOT_THERE):
-        return {ENOSYS}
-    if "personality" in names or "prlimit64" in names or not names & set(filter_module._CHECKED):
-        return {ALLOW}
-    return {EAFNOSUPPORT} if "socket" in names else {ALLOW}
-
-
 @ARCH
-def test_every_number(arch: Arch) -> None:
-    """With all arguments zero each number from 0 to 600 is what its name says."""
-    wrong = [number for number in range(601) if action(arch, number) not in expected(arch, number)]
-    assert wrong == []
-
-
-@ARCH
-def test_every_name_of_the_lists_is_known_somewhere(arch: Arch) -> None:
-    """A typo in a name would silently forbid nothing."""
-    names = {*filter_module._FORBIDDEN, *filter_module._NOT_THERE, *filter_module._CHECKED, "sched_setaffinity"}
-    assert names <= set(X86_64.numbers) | set(AARCH64.numbers)
-    assert set(arch.numbers) <= names
-    assert len(set(arch.numbers.values())) == len(arch.numbers)
-
-
-def test_no_name_is_in_two_lists() -> None:
-    """The last list would win, and nobody would see it."""
-    lists = [filter_module._FORBIDDEN, filter_module._NOT_THERE, tuple(filter_module._CHECKED)]
-    names = [name for part in lists for name in part]
-    assert len(names) == len(set(names))
-
-
-@ARCH
-@pytest.mark.parametrize("audit", [0, 0x40000003, 0xC000003E ^ 0x40000000, 0xFFFFFFFF])
-def test_another_architecture_is_killed(arch: Arch, audit: int) -> None:
+@pytest.mark.parametrize("audit", [0, 0x40000003, 0xC000003E ^ 0x40000000, 0x40000028, 0xFFFFFFFF])
+def test_another_architecture_is_killed(bpf: ModuleType, arch: Arch, audit: int) -> None:
     """A 32-bit call in a 64-bit process means another system call by the same number."""
-    for number in (0, 1, 59, 500, 0xFFFFFFFF):
-        assert bpf.run(PROGRAMS[arch.name], number, audit)[0] == KILL
+    code = default_program(arch)
+    assert {bpf.run(code, number, audit)[0] for number in (*range(600), 0x40000000, 0xFFFFFFFF)} == {KILL}
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 56, 101, 165, 512, 520, 547])
-def test_x32_is_not_there(number: int) -> None:
+def test_x32_is_not_there(bpf: ModuleType) -> None:
     """The second ABI of x86-64 shares the architecture value: its bit makes every number unknown."""
-    assert action(X86_64, number | 0x40000000) == ENOSYS
+    code = default_program(X86_64)
+    assert {bpf.run(code, number | 0x40000000, X86_64.audit)[0] for number in range(600)} == {ENOSYS}
 
 
 @ARCH
 @pytest.mark.parametrize("number", [467, 600, 0x3FFFFFFF, 0x40000000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
-def test_what_is_newer_is_not_there(arch: Arch, number: int) -> None:
+def test_what_is_newer_is_not_there(bpf: ModuleType, arch: Arch, number: int) -> None:
     """Calls that nobody has looked at do not exist, and neither does -1."""
-    assert action(arch, number) == ENOSYS
-
-
-HIGH = 1 << 32
-NEW_NAMESPACES = [0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000]
-CHECKS: list[tuple[str, tuple[int, ...], int]] = [
-    ("clone", (0x11,), ALLOW),
-    ("clone", (0x3D0F00,), ALLOW),  # what pthread_create asks for
-    *(("clone", (flag | 0x11,), EPERM) for flag in NEW_NAMESPACES),
-    *(("clone", (flag | HIGH,), EPERM) for flag in NEW_NAMESPACES),
-    ("clone", (HIGH | 0x11,), ALLOW),
-    ("socket", (1, 1, 0), ALLOW),
-    ("socket", (2, 1, 6), ALLOW),
-    ("socket", (10, 0x80802, 0), ALLOW),
-    ("socket", (16, 3, 0), ALLOW),  # NETLINK_ROUTE, raw, as getaddrinfo opens it
-    ("socket", (16, 0x80003, HIGH), ALLOW),
-    *(("socket", (16, 3, protocol), EAFNOSUPPORT) for protocol in (2, 4, 9, 12, 15, 16, 20, HIGH | 12)),
-    ("socket", (16 | HIGH, 3, 12), EAFNOSUPPORT),
-    *(("socket", (family, 1, 0), EAFNOSUPPORT) for family in (0, 3, 4, 17, 21, 29, 31, 38, 40, 44, 45, HIGH | 17)),
-    *(("socket", (family, kind, 0), EPERM) for family in (1, 2, 10) for kind in (3, 10, 0x13, 0x80003, 0x803, HIGH | 3)),
-    ("socket", (2 | HIGH, 3, 0), EPERM),
-    ("socketpair", (1, 1, 0), ALLOW),
-    ("socketpair", (1, 5, 0), ALLOW),
-    *(("socketpair", (1, kind, 0), EPERM) for kind in (2, 3, 0x80002, 0x802, HIGH | 2)),
-    ("ioctl", (0, 0x5401), ALLOW),
-    *(("ioctl", (0, request), EPERM) for request in (0x5412, 0x541C, 0x541D, 0x5423, HIGH | 0x5412, (1 << 63) | 0x541C)),
-    ("ioctl", (0x5412, 0x5413), ALLOW),
-    *(("personality", (persona,), ALLOW) for persona in (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)),
-    *(("personality", (persona,), EPERM) for persona in (0x40000, 0x100000, 0x400000, 1, HIGH | 0x40000)),
-    ("prlimit64", (0, 7), ALLOW),
-    *(("prlimit64", (pid, 7), EPERM) for pid in (1, 2, 0xFFFFFFFF, HIGH | 1)),
-    *((name, (0, mode), ALLOW) for name in ("chmod", "fchmod", "creat", "mknod") for mode in (0, 0o777, 0o1777)),
-    *((name, (0, mode), EPERM) for name in ("chmod", "fchmod", "creat", "mknod") for mode in (0o4755, 0o2755, 0o6000, HIGH | 0o4000)),
-    *((name, (0, 0, mode), ALLOW) for name in ("fchmodat", "fchmodat2", "open", "mknodat") for mode in (0, 0o777, 0o1777)),
-    *((name, (0, 0, mode), EPERM) for name in ("fchmodat", "fchmodat2", "open", "mknodat") for mode in (0o4755, 0o2000, HIGH | 0o4000)),
-    ("openat", (0, 0, 0o6000, 0o644), ALLOW),
-    ("openat", (0, 0, 0, 0o4755), EPERM),
-    ("openat", (0, 0, 0, HIGH | 0o2755), EPERM),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arch", "call", "arguments", "wanted"),
-    [(arch, *row) for arch in ARCHES.values() for row in CHECKS if row[0] in arch.numbers],
-    ids=lambda value: value.name if isinstance(value, Arch) else str(value),
-)
-def test_arguments(arch: Arch, call: str, arguments: tuple[int, ...], wanted: int) -> None:
-    """Each check looks at the word that the kernel looks at: bits above it change nothing, neither way."""
-    assert action(arch, call, *arguments) == wanted
+    assert bpf.run(default_program(arch), number, arch.audit)[0] == ENOSYS
 
 
 @ARCH
-@given(number=st.integers(0, 466), arguments=st.lists(st.integers(0, (1 << 64) - 1), min_size=6, max_size=6))
-def test_high_words_never_matter(arch: Arch, number: int, arguments: list[int]) -> None:
-    """Everything that is checked is 32 bits wide to the kernel, so that the upper half is no way around a check."""
-    assert action(arch, number, *arguments) == action(arch, number, *(argument & 0xFFFFFFFF for argument in arguments))
-
-
-@ARCH
-def test_the_kernel_takes_the_program(arch: Arch) -> None:
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, pinned: bool) -> None:
     """Every jump is forward, inside and 8 bits wide; the end is a return; the length fits."""
-    bpf.check(PROGRAMS[arch.name])
-    assert len(PROGRAMS[arch.name]) < 1024
+    code = default_program(arch, pin_cpus=pinned)
+    assert bpf.accepted(code)
+    assert len(code) < 400
 
 
 @ARCH
-def test_paths_are_short(arch: Arch) -> None:
+def test_paths_are_short(bpf: ModuleType, arch: Arch) -> None:
     """A binary search, not a chain: no call runs through more than a few dozen instructions."""
-    longest = max(bpf.run(PROGRAMS[arch.name], number, arch.audit)[1] for number in range(601))
+    longest = max(bpf.run(default_program(arch), number, arch.audit)[1] for number in range(601))
     assert longest <= 40
 
 
 @ARCH
 def test_bytes(arch: Arch) -> None:
     """struct sock_filter: u16, u8, u8, u32 each."""
-    raw = compile_filter(arch.name)
-    assert list(struct.iter_unpack("<HBBI", raw)) == PROGRAMS[arch.name]
-
-
-CHECK = st.builds(
-    Check,
-    arg=st.integers(0, 5),
-    test=st.sampled_from(["any_bit", "is_in", "not_in"]),
-    values=st.lists(st.integers(1, 0xFFFFFFFF), min_size=1, max_size=5, unique=True).map(tuple),
-    errno=st.integers(1, 133),
-    mask=st.sampled_from([0xFFFFFFFF, 0xF, 0xFF00]),
-)
-
-
-def denied(check: Check, arguments: list[int]) -> bool:
-    word = arguments[check.arg] & 0xFFFFFFFF & check.mask
-    tests = {"any_bit": bool(word & check.values[0]), "is_in": word in check.values, "not_in": word not in check.values}
-    return tests[check.test]
-
-
-@given(
-    checks=st.lists(CHECK, max_size=4), words=st.lists(st.integers(0, (1 << 64) - 1), min_size=6, max_size=6), pick=st.data()
-)
-def test_any_checks_compile_to_what_they_say(checks: list[Check], words: list[int], pick: Any) -> None:
-    """The compiler against its definition: the first check that denies decides, else the call is allowed."""
-    values = [value for check in checks for value in check.values]
-    arguments = [pick.draw(st.sampled_from([word, *values])) for word in words]
-    arch = Arch("toy", 0x1234, {"f": 3, "g": 4}, 10, x32=False)
-    code = program(arch, forbidden=(), not_there=("g",), checked={"f": checks})
-    bpf.check(code)
-    wanted = next((0x50000 | check.errno for check in checks if denied(check, arguments)), ALLOW)
-    assert bpf.run(code, 3, 0x1234, arguments)[0] == wanted
-    assert bpf.run(code, 4, 0x1234, arguments)[0] == ENOSYS
-    assert bpf.run(code, 5, 0x1234, arguments)[0] == ALLOW
-
-
-def test_far_jumps() -> None:
-    """Where a half of the search is longer than 8 bits reach, an unconditional jump takes over."""
-    names = {f"c{number}": number for number in range(0, 400, 2)}
-    arch = Arch("toy", 1, names, 500, x32=False)
-    checks = {name: [Check(0, "not_in", (1, 2, 3), 13)] for name in names}
-    code = program(arch, forbidden=(), not_there=(), checked=checks)
-    bpf.check(code)
-    for number in range(520):
-        wanted = ENOSYS if number > 500 else 0x5000D if number < 400 and number % 2 == 0 else ALLOW
-        assert bpf.run(code, number, 1, [9])[0] == wanted
-
-
-HEADERS = {
-    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
-}
+    assert list(struct.iter_unpack("<HBBI", compile_filter(arch.name))) == default_program(arch)
 
 
 @ARCH
-def test_numbers_are_the_kernels(arch: Arch) -> None:
-    """Where this machine's kernel headers know the name, the number is theirs."""
-    header = HEADERS[arch.name]
-    if not header.exists():
-        pytest.skip(f"no kernel headers: {header} is missing")
-    theirs = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\b", header.read_text())}
-    common = set(arch.numbers) & set(theirs)
-    assert len(common) > 60
-    assert {name: arch.numbers[name] for name in common} == {name: theirs[name] for name in common}
-    listed = {*filter_module._FORBIDDEN, *filter_module._NOT_THERE, *filter_module._CHECKED, "sched_setaffinity"}
-    assert not (listed & set(theirs)) - set(arch.numbers), "the kernel has a call by a listed name that the table has not"
+def test_the_same_policy_gives_the_same_program(arch: Arch) -> None:
+    """The compiler is a function of its arguments, so that its result may be kept."""
+    assert default_program(arch) == default_program(arch)
+    assert compile_filter(arch.name) is compile_filter(arch.name)
+    assert compile_filter(arch.name, pin_cpus=True) != compile_filter(arch.name)
+
+
+@ARCH
+def test_pinned_cpus(bpf: ModuleType, arch: Arch) -> None:
+    """Under a quota of CPUs nobody's affinity can be set; without it everybody's but the first process's."""
+    number = arch.numbers["sched_setaffinity"]
+    assert bpf.outcomes(default_program(arch, pin_cpus=True), number, arch.audit) == {EPERM}
+    assert bpf.run(default_program(arch), number, arch.audit, [0])[0] == ALLOW
+    others = [n for n in range(601) if n != number]
+    for other in others:
+        assert bpf.outcomes(default_program(arch, pin_cpus=True), other, arch.audit) == bpf.outcomes(
+            default_program(arch), other, arch.audit
+        )
+
+
+WORDS = st.integers(0, (1 << 64) - 1)
+
+
+@st.composite
+def conditions(draw: Any) -> Condition:
+    wide = draw(st.booleans())
+    value = st.integers(0, (1 << (64 if wide else 32)) - 1)
+    return Condition(
+        arg=draw(st.integers(0, 5)),
+        test=draw(st.sampled_from(["any_bit", "is_in", "not_in"])),
+        values=tuple(draw(st.lists(value, min_size=1, max_size=5, unique=True))),
+        mask=0xFFFFFFFF if wide else draw(st.sampled_from([0xFFFFFFFF, 0xF, 0xFF00])),
+        wide=wide,
+    )
+
+
+RULES = st.lists(
+    st.builds(Rule, errno=st.integers(1, 133), conditions=st.lists(conditions(), max_size=3).map(tuple)), max_size=4
+)
+
+
+def holds(condition: Condition, arguments: list[int]) -> bool:
+    word = arguments[condition.arg]
+    if not condition.wide:
+        word &= 0xFFFFFFFF & condition.mask
+    tests = {
+        "any_bit": bool(word & condition.values[0]),
+        "is_in": word in condition.values,
+        "not_in": word not in condition.values,
+    }
+    return tests[condition.test]
+
+
+@given(rules=RULES, words=st.lists(WORDS, min_size=6, max_size=6), pick=st.data())
+def test_any_rules_compile_to_what_they_say(bpf: ModuleType, rules: list[Rule], words: list[int], pick: Any) -> None:
+    """The compiler against its definition: the first rule whose conditions all hold decides, else the call is allowed."""
+    values = [value for rule in rules for condition in rule.conditions for value in condition.values]
+    mixed = [*values, *(value ^ 1 << 32 for value in values), *(value ^ 1 for value in values)]
+    arguments = [pick.draw(st.sampled_from([word, *mixed])) for word in words]
+    arch = Arch("toy", 0x1234, {"f": 3, "g": 4, "h": 5}, 10, x32=False)
+    code = program(arch, forbidden=(), not_there=("g",), checked={"f": rules})
+    assert bpf.accepted(code)
+    denied = (0x50000 | rule.errno for rule in rules if all(holds(c, arguments) for c in rule.conditions))
+    wanted = next(denied, ALLOW)
+    answers = [bpf.run(code, number, 0x1234, arguments)[0] for number in (3, 4, 5, 6, 11)]
+    assert answers == [wanted, ENOSYS, ALLOW, ENOSYS, ENOSYS]
+    assert wanted in bpf.outcomes(code, 3, 0x1234)
+
+
+@given(numbers=st.sets(st.integers(0, 60)), chance=st.data())
+def test_any_numbers_are_found(bpf: ModuleType, numbers: set[int], chance: Any) -> None:
+    """The search answers for each number by its own list, whatever the numbers and gaps; what has no name is not there."""
+    names = {f"c{number}": number for number in numbers}
+    lists: dict[str, str] = {name: chance.draw(st.sampled_from(["allow", "forbidden", "not there"])) for name in names}
+    arch = Arch("toy", 7, names, 50, x32=False)
+    code = program(
+        arch,
+        forbidden=[name for name, of in lists.items() if of == "forbidden"],
+        not_there=[name for name, of in lists.items() if of == "not there"],
+        checked={},
+    )
+    assert bpf.accepted(code)
+    answer = {"allow": ALLOW, "forbidden": EPERM, "not there": ENOSYS}
+    for number in range(70):
+        known = number in numbers and number <= 50
+        assert bpf.run(code, number, 7)[0] == (answer[lists[f"c{number}"]] if known else ENOSYS)
+
+
+def test_far_jumps(bpf: ModuleType) -> None:
+    """Where a half of the search is longer than 8 bits reach, an unconditional jump takes over."""
+    names = {f"c{number}": number for number in range(400)}
+    arch = Arch("toy", 1, names, 500, x32=False)
+    rules = [Rule(13, (Condition(0, "not_in", (1, 2, 3)),))]
+    code = program(arch, forbidden=(), not_there=(), checked={f"c{number}": rules for number in range(0, 400, 2)})
+    assert bpf.accepted(code)
+    for number in range(520):
+        wanted = ENOSYS if number >= 400 else 0x5000D if number % 2 == 0 else ALLOW
+        assert bpf.run(code, number, 1, [9])[0] == wanted

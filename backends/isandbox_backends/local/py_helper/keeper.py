@@ -19,16 +19,14 @@ from .plan import Plan
 from .program import run_program
 from .system import become_subreaper, close_all_but, drain, name_process, wake_on_child
 from .tree import Tree
-from .wire import PAIR, ExitReport, Fault, Flag, Frame, Pipes, Stage, Start, send
+from .wire import PAIR, ExitReport, Fault, Flag, Frame, Limit, Pipes, Stage, Start, send
 
 # The server's orders are two bytes each; the one byte in return says that the end is reported.
-ORDER_END, ORDER_SIGNAL = 1, 2
+ORDER_END, ORDER_SIGNAL, ORDER_LIMIT = 1, 2, 3
 REPORTED = b"r"
 
 _PACE = 0.02  # between two passes of killing: spinning would starve the processes that are to die
 _LIMIT = 0.9  # an end is reported at the latest so long after the order
-# epoll takes milliseconds as an int: 24 days. A time-out may be longer.
-_LONGEST_WAIT = 86_400.0
 _LOOK = 0.05  # where orphans do not come back: between two looks at the tree
 
 
@@ -40,6 +38,10 @@ def keep(start: Start, plan: Plan, pipes: Pipes, orders: int, began: float) -> N
         code = 0
     finally:
         os._exit(code)
+
+
+# Seconds. poll takes 32-bit milliseconds, which a time-out of a month is past; one look a day costs nothing.
+_LONGEST = 86_400.0
 
 
 class _Keeper:
@@ -55,6 +57,7 @@ class _Keeper:
         self._status: int | None = None
         self._left = True
         self._fault = Fault.NONE
+        self._limits = Limit.NONE
         self._reported = False
         self._alone = False  # the server is gone: the sandbox is lost, and a lost one reports no results
         self._sweep_at = self._report_by = 0.0
@@ -114,7 +117,7 @@ class _Keeper:
         now = time.monotonic()
         if not self._tree.complete:
             times.append(now + _LOOK)
-        return min(max(0.0, min(times) - now), _LONGEST_WAIT) if times else None
+        return min(max(0.0, min(times) - now), _LONGEST) if times else None
 
     def _take_orders(self) -> bool:
         """False when the server is gone."""
@@ -125,6 +128,8 @@ class _Keeper:
         for order, value in zip(data[::2], data[1::2], strict=False):
             if order == ORDER_END:
                 self._end(Fault(value))
+            elif order == ORDER_LIMIT:
+                self._limits |= Limit(value)
             elif self._status is None and not self._start.operation:
                 with contextlib.suppress(OSError):
                     os.killpg(self._child, value)
@@ -160,6 +165,8 @@ class _Keeper:
                 break
             if pid == 0:
                 break
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXFSZ and self._plan.most(resource.RLIMIT_FSIZE):
+                self._limits |= Limit.FILE_SIZE
             if pid == self._child:
                 self._status = status
         if self._status is not None and not self._reported and not (self._fault and self._left):
@@ -195,6 +202,7 @@ class _Keeper:
             user=usage.ru_utime,
             system=usage.ru_stime,
             duration=time.monotonic() - self._began,
+            limits=self._limits,
         )
         with contextlib.suppress(OSError):
             os.write(self._orders, REPORTED)

@@ -31,6 +31,10 @@ class Plan:
     limits: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
     cpus: set[int] = field(default_factory=set)
 
+    def most(self, number: int) -> int | None:
+        """What is allowed of a resource of the module `resource`; ``None`` without a limit."""
+        return next((hard for limited, (_, hard) in self.limits if limited == number), None)
+
 
 def _bad(why: str) -> HelperError:
     return HelperError(errno.EBADMSG, "plan", why)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import selectors
 import signal
 import socket
 import time
 from dataclasses import dataclass
 
-from .keeper import ORDER_END, ORDER_SIGNAL, keep
+from .keeper import ORDER_END, ORDER_LIMIT, ORDER_SIGNAL, keep
 from .plan import Plan
 from .system import drain, wake_on_child
 from .tree import Tree, kill, parent_of
-from .watch import PERIOD, over_quota
+from .watch import PERIOD, look
 from .wire import PAIR, ExitReport, Fault, Frame, Inbox, Pipes, Stage, Start, broken, parse_pipes, parse_start, send
 
 # After the host's end: so long for the keepers to end their commands.
@@ -48,6 +49,7 @@ class Server:
         self._inbox = Inbox()
         self._commands: dict[int, _Command] = {}
         self._strays = False
+        self._look_at = 0.0
         self._wake = wake_on_child()
 
     def run(self) -> None:
@@ -55,7 +57,7 @@ class Server:
         selector = selectors.DefaultSelector()
         selector.register(self._wake, selectors.EVENT_READ)
         selector.register(self._control, selectors.EVENT_READ)
-        watching = bool(self._plan.memory or self._plan.cpu)
+        watching = bool(self._plan.memory or self._plan.cpu or self._plan.most(resource.RLIMIT_NOFILE))
         while True:
             ticking = (watching and self._commands) or self._strays
             for key, _ in selector.select(PERIOD if ticking else None):
@@ -66,8 +68,9 @@ class Server:
             self._reap()
             if self._strays:
                 self._end_strays()
-            if watching and self._commands:
+            if watching and self._commands and time.monotonic() >= self._look_at:
                 self._watch()
+                self._look_at = time.monotonic() + PERIOD
 
     def end_everything(self) -> None:
         """The closed sockets tell the keepers; what they leave is ended from here."""
@@ -178,6 +181,9 @@ class Server:
 
     def _watch(self) -> None:
         by_keeper = {command.keeper: command for command in self._commands.values() if not command.told}
-        for pid, fault in over_quota(self._plan, by_keeper):
-            by_keeper[pid].told = True
-            by_keeper[pid].order(ORDER_END, fault)
+        for pid, fault, limits in look(self._plan, by_keeper):
+            if limits:
+                by_keeper[pid].order(ORDER_LIMIT, limits)
+            if fault:
+                by_keeper[pid].told = True
+                by_keeper[pid].order(ORDER_END, fault)

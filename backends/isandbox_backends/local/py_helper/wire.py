@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-VERSION = 1
+VERSION = 2
 FEATURE_FDS = 1
 # A START with 1 MiB of argv and as much environment fits; more is refused.
 FRAME_MAX = 4 << 20
 DESCRIPTORS_MAX = 32
 
 _HEADER = struct.Struct("<IHH")
-_START = struct.Struct("<IIIIII")
+_START = struct.Struct("<8I")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
 PAIR = struct.Struct("<II")
 
@@ -30,6 +30,14 @@ class Frame(IntEnum):
     START = 16
     KILL = 17
     SIGNAL = 18
+
+
+class Limit(IntFlag):
+    """What was refused; the bits of the native helper's report that this one can see."""
+
+    NONE = 0
+    OPEN_FILES = 4
+    FILE_SIZE = 8
 
 
 class Fault(IntEnum):
@@ -100,8 +108,10 @@ class Pipes:
 def parse_start(payload: bytes) -> Start:
     if len(payload) <= _START.size or payload[-1]:
         raise broken("START is too short")
-    id_, flags, timeout_ms, operation, argc, envc = _START.unpack_from(payload)
+    id_, flags, timeout_ms, operation, argc, envc, joins, meters = _START.unpack_from(payload)
     texts = payload[_START.size : -1].split(b"\0")
+    if joins or meters:
+        raise broken("cgroup descriptors")  # the native helper's business
     if argc == 0 or len(texts) != 1 + argc + envc:
         raise broken("string counts")
     return Start(id_, Flag(flags & 15), timeout_ms, operation, texts[0], texts[1 : argc + 1], texts[argc + 1 :])
@@ -162,11 +172,12 @@ class ExitReport:
     user: float = 0.0
     system: float = 0.0
     duration: float = 0.0
+    limits: int = 0
 
     def encode(self) -> bytes:
         times = (int(seconds * 1e6) for seconds in (self.user, self.system, self.duration))
         failure = (self.start_errno, self.start_stage)
-        return _EXIT.pack(self.id, self.wait_status, self.fault, 0, *failure, self.lingering, self.maxrss_kb, *times)
+        return _EXIT.pack(self.id, self.wait_status, self.fault, self.limits, *failure, self.lingering, self.maxrss_kb, *times)
 
 
 def send(fd: int, kind: Frame, payload: bytes) -> None:

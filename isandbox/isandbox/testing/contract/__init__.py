@@ -8,31 +8,58 @@ Subclass `SandboxContract` in a test module, give it a ``create`` (and a ``lose`
         def create(cls, **options):
             return create_sandbox("mine", **options)
 
-Every promise is one test; its name and its docstring are the promise. A known gap of a backend is a strict expected
-failure with a decision record, never a weaker test.
+    class TestMineBlocking(ThroughSync, TestMine): ...
+
+Every promise is one test; its name and its docstring are the promise. Promises stand in groups; those whose names end with
+``CommandPromises``, and `FileViewPromises`, take commands to hold, so that a backend that runs none can claim the rest. A
+known gap is a row in ``gaps``: a strict expected failure with a decision record, never a weaker test.
 """
 
 from isandbox.testing.contract.base import promises
+from isandbox.testing.contract.callbacks import CallbackPromises
+from isandbox.testing.contract.cancellation import CancellationCommandPromises, CancellationPromises
+from isandbox.testing.contract.concurrency import ConcurrencyPromises
+from isandbox.testing.contract.errors import ErrorCommandPromises, ErrorPromises
 from isandbox.testing.contract.exec import ExecPromises
 from isandbox.testing.contract.faults import FaultPromises
 from isandbox.testing.contract.files import FilePromises, FileViewPromises
+from isandbox.testing.contract.gaps import GAPS, Gap, gaps_of
 from isandbox.testing.contract.handles import HandlePromises
 from isandbox.testing.contract.inheritance import InheritancePromises
-from isandbox.testing.contract.lifecycle import LifecyclePromises
+from isandbox.testing.contract.lifecycle import LifecycleCommandPromises, LifecyclePromises
+from isandbox.testing.contract.limits import LimitPromises
+from isandbox.testing.contract.names import HostileNameCommandPromises, HostileNamePromises
 from isandbox.testing.contract.output import OutputPromises
+from isandbox.testing.contract.over_sync import ThroughSync
+from isandbox.testing.contract.programs import ProgramPromises
+from isandbox.testing.contract.quotas import QuotaPromises
 from isandbox.testing.contract.stdin import StdinPromises
+from isandbox.testing.contract.sync import SyncPromises
 
 
 class SandboxContract(
     ExecPromises,
+    ProgramPromises,
     InheritancePromises,
     StdinPromises,
     OutputPromises,
+    CallbackPromises,
     FaultPromises,
+    LimitPromises,
     HandlePromises,
     FilePromises,
     FileViewPromises,
+    HostileNamePromises,
+    HostileNameCommandPromises,
+    QuotaPromises,
     LifecyclePromises,
+    LifecycleCommandPromises,
+    ConcurrencyPromises,
+    CancellationPromises,
+    CancellationCommandPromises,
+    SyncPromises,
+    ErrorPromises,
+    ErrorCommandPromises,
 ):
     """All groups. A backend that claims only some subclasses those."""
 
@@ -40,4 +67,4 @@ class SandboxContract(
 # In the order in which docs/contract.md lists them.
 GROUPS = SandboxContract.__bases__
 
-__all__ = ["GROUPS", "SandboxContract", "promises"]
+__all__ = ["GAPS", "GROUPS", "Gap", "SandboxContract", "ThroughSync", "gaps_of", "promises"]

@@ -2,25 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import os
 import secrets
-from typing import TYPE_CHECKING, Any
+import signal
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import psutil
+import pytest
 import pytest_asyncio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
-    from isandbox import ISandbox
+    from isandbox import ISandbox, sync
+    from isandbox.testing.contract.gaps import Gap
 
 
 class Contract:
-    """``create`` makes a sandbox; ``lose`` ends one behind its back. One sandbox serves a whole class."""
+    """``create`` makes a sandbox; ``lose`` ends one behind its back. One sandbox serves a whole class.
+
+    ``gaps`` are the promises that this backend is known not to keep: strict expected failures, each with its decision.
+    """
+
+    gaps: ClassVar[tuple[Gap, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for gap in cls.gaps:
+            if not hasattr(cls, f"test_{gap.promise}"):
+                raise TypeError(f"{cls.__name__}.gaps: there is no promise {gap.promise!r}")
 
     @classmethod
     def create(cls, **options: Any) -> Any:
         """What `isandbox.create_sandbox` returns for the backend under test, with these options."""
         raise NotImplementedError
+
+    @classmethod
+    def create_sync(cls, **options: Any) -> sync.ISandbox:
+        """The same backend behind `isandbox.sync`. What ``create`` returns says how, unless it is not from `create_sandbox`."""
+        return blocking_of(cls.create(**options))
 
     async def lose(self, sandbox: ISandbox) -> None:
         """End the sandbox from outside, as a crash of its host would."""
@@ -31,6 +55,31 @@ class Contract:
     async def sandbox(cls) -> AsyncIterator[ISandbox]:
         async with cls.create() as sandbox:
             yield sandbox
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def blocking(cls) -> Iterator[sync.ISandbox]:
+        with cls.create_sync() as sandbox:
+            yield sandbox
+
+    @pytest.fixture(autouse=True)
+    def _known_gap(self, request: pytest.FixtureRequest) -> None:
+        name = getattr(request.node, "originalname", request.node.name).removeprefix("test_")
+        for gap in self.gaps:
+            if gap.promise == name:
+                request.node.add_marker(pytest.mark.xfail(reason=f"{gap.reason} ({gap.decision})", strict=True))
+
+
+def blocking_of(made: Any) -> sync.ISandbox:
+    """A blocking sandbox of the backend and options that ``made``, a value of ``create``, stands for."""
+    from isandbox.factory import Creation
+    from isandbox.testing.contract.over_sync import OverSyncCreation
+
+    if isinstance(made, OverSyncCreation):
+        return made.make()
+    if not isinstance(made, Creation):
+        raise TypeError("create() does not return what create_sandbox() returns: write create_sync() too")
+    return made._backend.create_blocking(made._request)  # noqa: SLF001 - of the same package
 
 
 def promises(group: type) -> Iterator[tuple[str, str]]:
@@ -54,3 +103,53 @@ async def processes(sandbox: ISandbox, marker: str) -> list[str]:
     result = await sandbox.exec(script, timeout=20)
     assert result.exit_code == 0, result
     return result.stdout.splitlines()
+
+
+def host_command_lines() -> list[str]:
+    """Command lines of every process that this machine shows us, our own among them."""
+    lines = []
+    for process in psutil.process_iter():
+        try:
+            lines.append(" ".join(process.cmdline()))
+        except (psutil.Error, OSError):  # it ended while it was looked at
+            continue
+    return lines
+
+
+async def until(condition: Callable[[], Any], what: str) -> None:
+    """Look again and again until it holds; half a minute is a failure."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, f"still not: {what}"
+        await asyncio.sleep(0.02)
+
+
+def in_forked_child(function: Callable[[], object]) -> str:
+    """The name of what ``function`` raises in a fork of this process, ``"nothing"``, or ``"hangs"`` after 20 seconds.
+
+    Empty for a child that has been killed before it could say anything.
+    """
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork beside threads: that is the point
+        pid = os.fork()
+    if pid == 0:  # never back into the tests
+        try:
+            function()
+            said = "nothing"
+        except BaseException as error:
+            said = type(error).__name__
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    end = time.monotonic() + 20
+    while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        if time.monotonic() > end:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(reader)
+            return "hangs"
+        time.sleep(0.01)
+    said = os.read(reader, 200).decode()
+    os.close(reader)
+    return said

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from isandbox import ISandbox
+from isandbox import ConfigurationError, ISandbox, UnsupportedError
 from isandbox.testing.contract.base import Contract, marker, processes
 
 
@@ -53,13 +53,6 @@ class HandlePromises(Contract):
         assert first == second == await process.wait()
         assert first.exit_code == 2
 
-    async def test_cancelling_a_wait_leaves_the_command(self, sandbox: ISandbox) -> None:
-        """A cancelled wait does not end the command; a later wait gets its result."""
-        process = await sandbox.start("sleep 0.5; echo done")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(process.wait(), 0.1)
-        assert (await process.wait()).stdout == "done\n"
-
     async def test_a_signal_reaches_the_command(self, sandbox: ISandbox) -> None:
         """Signal delivers to the command, which may handle it; one that has ended is left alone."""
         async with await sandbox.start("trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.05; done") as process:
@@ -101,3 +94,38 @@ class HandlePromises(Contract):
             with pytest.raises(TypeError, match="live handle"):
                 pickle.dumps(handle)
         assert pickle.loads(pickle.dumps(result)) == result  # noqa: S301 - our own bytes
+
+    async def test_a_signal_reaches_the_commands_children(self, sandbox: ISandbox) -> None:
+        """A signal goes to the whole process group: the child that the shell waits for has it too."""
+        child = "trap 'echo child; exit' USR1; echo ready; while :; do sleep 0.05; done"
+        async with await sandbox.start(f'trap : USR1; sh -c "{child}"; echo parent') as process:
+            assert (await anext(process.__aiter__()))[1] == b"ready\n"
+            await process.signal(signal.SIGUSR1)
+            assert (await process.wait()).stdout == "ready\nchild\nparent\n"
+
+    async def test_impossible_signals_are_refused(self, sandbox: ISandbox) -> None:
+        """A number that is no signal is ConfigurationError, and the command goes on."""
+        async with await sandbox.start("read x; exit 4") as process:
+            for number in (0, -1, 65, 1 << 40, True, "9", 9.0):
+                with pytest.raises(ConfigurationError, match="signal"):
+                    await process.signal(number)  # type: ignore[arg-type]
+            await process.close_stdin()
+            assert (await process.wait()).exit_code == 4
+
+    async def test_there_is_no_terminal_to_resize(self, sandbox: ISandbox) -> None:
+        """Resize of a command without a terminal is UnsupportedError that names it; the command's stdin is no terminal."""
+        async with await sandbox.start("test -t 0 || echo none; read x") as process:
+            with pytest.raises(UnsupportedError) as caught:
+                await process.resize(24, 80)
+            assert caught.value.option == "resize"
+            await process.close_stdin()
+            assert (await process.wait()).stdout == "none\n"
+
+    async def test_a_started_command_can_have_a_time_out(self, sandbox: ISandbox) -> None:
+        """timeout= of start ends the command with fault timeout and the output so far, also while it is iterated."""
+        seen = b""
+        async with await sandbox.start("echo so far; sleep 60", timeout=0.3) as process:
+            async for _, chunk in process:
+                seen += chunk
+            result = await process.wait()
+        assert (result.fault, result.stdout_bytes, seen) == ("timeout", b"so far\n", b"so far\n")

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from isandbox import ConfigurationError, ISandbox
-from isandbox.testing.contract.base import Contract
+from isandbox.testing.contract.base import Contract, host_command_lines, marker
 
 SECRET = "isandbox-contract-secret-7f3a"  # noqa: S105 - the value that must not be seen
 
@@ -85,3 +85,24 @@ class InheritancePromises(Contract):
         """The core file size is 0 and cannot be raised."""
         result = await sandbox.exec("ulimit -c; ulimit -c unlimited 2>/dev/null || echo refused")
         assert result.stdout.split() == ["0", "refused"]
+
+    async def test_every_byte_of_a_value_arrives(self, sandbox: ISandbox) -> None:
+        """A value of every byte but NUL, UTF-8 or not, is the program's; so is a value of 100,000 bytes."""
+        data = bytes(range(1, 256))
+        result = await sandbox.exec(["printenv", "ODD"], env={"ODD": data.decode("utf-8", "surrogateescape")})
+        assert result.stdout_bytes == data + b"\n"
+        assert (await sandbox.exec("printf %s ${#LONG}", env={"LONG": "x" * 100_000})).stdout == "100000"
+
+    async def test_a_secret_is_in_no_command_line(self) -> None:
+        """Values of env= and input never stand in an argv of the machine, which every user can read."""
+        secret = f"{SECRET}-{marker()}"
+        script = 'test -n "$OF_COMMAND" && echo has; sleep 60'
+        async with (
+            self.create(env={"OF_SANDBOX": secret}) as sandbox,
+            await sandbox.start(script, env={"OF_COMMAND": secret}) as process,
+        ):
+            await process.write_stdin(secret.encode())
+            assert (await anext(process.__aiter__())) == ("stdout", b"has\n")
+            lines = host_command_lines()
+        assert [line for line in lines if secret in line] == []
+        assert any("python" in line for line in lines), "our own is not seen: nothing was looked at"

@@ -1,4 +1,4 @@
-"""Output: bytes, bounds, callbacks, background children."""
+"""Output: bytes, bounds, background children."""
 
 from __future__ import annotations
 
@@ -61,61 +61,6 @@ class OutputPromises(Contract):
         )
         assert (len(result.stdout_bytes), len(result.stderr_bytes)) == (4_000_000, 4_000_000)
 
-    async def test_callbacks_see_everything(self, sandbox: ISandbox) -> None:
-        """Callbacks get every byte, of which the result keeps only max_output."""
-        seen: list[bytes] = []
-        result = await sandbox.exec("head -c 3000000 /dev/zero", max_output=10, text=False, on_stdout=seen.append)
-        assert sum(map(len, seen)) == 3_000_000
-        assert result.omitted.stdout == 3_000_000 - 10
-
-    async def test_callbacks_get_their_own_stream(self, sandbox: ISandbox) -> None:
-        """on_stdout and on_stderr get their stream, on_output both with its name."""
-        out: list[str] = []
-        err: list[str] = []
-        both: list[tuple[str, str]] = []
-        await sandbox.exec(
-            "echo o; echo e >&2",
-            on_stdout=out.append,
-            on_stderr=err.append,
-            on_output=lambda stream, chunk: both.append((stream, chunk)),
-        )
-        assert ("".join(out), "".join(err)) == ("o\n", "e\n")
-        assert sorted(both) == [("stderr", "e\n"), ("stdout", "o\n")]
-
-    async def test_a_character_is_not_split_between_chunks(self, sandbox: ISandbox) -> None:
-        """A character whose bytes arrive apart reaches a callback as one character."""
-        seen: list[str] = []
-        await sandbox.exec("printf 'caf\\303'; sleep 0.3; printf '\\251!'", on_stdout=seen.append)
-        assert "".join(seen) == "café!"
-
-    async def test_chunks_arrive_before_the_end(self, sandbox: ISandbox) -> None:
-        """A callback is called while the command still runs: it can make the file that the command waits for."""
-
-        async def answer(chunk: str) -> None:
-            if "ready" in chunk:
-                await sandbox.files.write("go", "")
-
-        result = await sandbox.exec(
-            "echo ready; n=0; while [ ! -e go ] && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; test -e go",
-            on_stdout=answer,
-            timeout=30,
-        )
-        await sandbox.files.remove("go")
-        assert result.ok
-
-    async def test_a_slow_callback_slows_the_command(self, sandbox: ISandbox) -> None:
-        """A callback that waits holds the command back and loses nothing, also when it is slower than the drain's second."""
-        seen = 0
-
-        async def slow(chunk: bytes) -> None:
-            nonlocal seen
-            seen += len(chunk)
-            if seen < 200_000:
-                await asyncio.sleep(0.5)
-
-        result = await sandbox.exec("head -c 3000000 /dev/zero", text=False, on_stdout=slow, timeout=60)
-        assert (seen, result.ok, result.lingering) == (3_000_000, True, False)
-
     async def test_a_background_child_does_not_hold_the_call(self, sandbox: ISandbox) -> None:
         """A child that keeps the pipe open lives on; the call returns with the output so far and says lingering."""
         result = await sandbox.exec("echo hi; sleep 40 & exit 0", timeout=30)
@@ -142,3 +87,43 @@ class OutputPromises(Contract):
             "n=0; while [ ! -e drained ] && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; test -e drained"
         )
         assert waited.ok
+
+    async def test_a_few_bytes_are_head_and_tail(self, sandbox: ISandbox) -> None:
+        """Any small max_output keeps that many bytes, the first half of them from the front, and counts the rest."""
+        for limit in (0, 1, 2, 3, 7, 9):
+            result = await sandbox.exec(["printf", "0123456789"], max_output=limit)
+            assert (result.truncated, result.omitted.stdout) == (True, 10 - limit)
+            head, middle, tail = result.stdout.partition(f"\n[... {10 - limit} bytes omitted ...]\n")
+            assert middle
+            assert (head, tail) == ("0123456789"[: (limit + 1) // 2], "0123456789"[10 - limit // 2 :])
+
+    async def test_each_stream_has_its_own_bound(self, sandbox: ISandbox) -> None:
+        """What one stream leaves out is counted for that stream; the other is whole."""
+        result = await sandbox.exec("printf 0123456789; head -c 5000 /dev/zero >&2", max_output=1000)
+        assert (result.stdout, result.omitted.stdout, result.omitted.stderr) == ("0123456789", 0, 4000)
+        assert result.truncated
+
+    async def test_a_cut_character_is_replaced(self, sandbox: ISandbox) -> None:
+        """Text that was cut in the middle of a character is still text; the bytes are as they were."""
+        result = await sandbox.exec(["printf", "ééé"], max_output=2)
+        assert result.stdout_bytes.startswith(b"\xc3\n")
+        assert result.stdout_bytes.endswith(b"\n\xa9")
+        assert result.stdout.startswith("\ufffd")
+
+    async def test_closing_its_output_does_not_end_a_command(self, sandbox: ISandbox) -> None:
+        """A command that closes stdout and stderr is still waited for; its exit code is its own."""
+        result = await sandbox.exec("exec >&- 2>&-; sleep 0.4; exit 5")
+        assert (result.exit_code, result.stdout, result.lingering) == (5, "", False)
+
+    async def test_streams_can_be_opened_again_by_name(self, sandbox: ISandbox) -> None:
+        """/dev/stdout, /dev/stderr and /proc/self/fd name the command's streams, also for another process of it."""
+        result = await sandbox.exec("sh -c 'echo o > /dev/stdout'; echo e > /dev/stderr; echo p > /proc/self/fd/1")
+        assert (result.stdout, result.stderr) == ("o\np\n", "e\n")
+
+    async def test_unread_output_is_not_lost(self, sandbox: ISandbox) -> None:
+        """A handle that nobody reads from for a while holds the command back; a later wait gets every byte."""
+        process = await sandbox.start("head -c 3000000 /dev/zero; echo end", max_output=4_000_000)
+        await asyncio.sleep(0.2)
+        result = await process.wait()
+        assert len(result.stdout_bytes) == 3_000_004
+        assert result.stdout_bytes.endswith(b"end\n")

@@ -6,12 +6,15 @@ Every call runs in a worker thread, as a user of the blocking interface would ca
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from isandbox.errors import ConfigurationError
 from isandbox.process import IProcess
 from isandbox.sandbox import ISandbox
+from isandbox.testing.contract.base import Contract, blocking_of
 
 if TYPE_CHECKING:
     from isandbox import sync
@@ -22,12 +25,24 @@ T = TypeVar("T")
 _END = object()
 
 
-# Enough for a test's concurrent calls; shared, so that a closed sandbox can still be asked.
-_POOL = ThreadPoolExecutor(max_workers=64, thread_name_prefix="over-sync")
+class _Threads:
+    """Enough for a test's concurrent calls; shared, so that a closed sandbox can still be asked."""
+
+    def __init__(self) -> None:
+        self.renew()
+        os.register_at_fork(after_in_child=self.renew)  # a forked child has none of its parent's threads
+
+    def renew(self) -> None:
+        self.pool = ThreadPoolExecutor(max_workers=64, thread_name_prefix="over-sync")
+
+
+_THREADS = _Threads()
 
 
 async def _call(function: Callable[..., T], *arguments: Any, **named: Any) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_POOL, lambda: function(*arguments, **named))
+    calling = asyncio.get_running_loop().run_in_executor(_THREADS.pool, lambda: function(*arguments, **named))
+    calling.add_done_callback(lambda done: done.cancelled() or done.exception())  # perhaps nobody waits for it any more
+    return await asyncio.shield(calling)  # a thread cannot be cancelled, but one that has not begun could be dropped
 
 
 class OverSyncProcess(IProcess):
@@ -67,13 +82,22 @@ class OverSync(ISandbox):
 
     def __init__(self, inner: sync.ISandbox) -> None:
         self.inner = inner
+        self._home = os.getpid(), asyncio.get_running_loop()
 
     @property
     def info(self) -> SandboxInfo:
         return self.inner.info
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
-        return OverSyncProcess(await _call(self.inner.spawn, spec))
+        process, loop = self._home
+        if process == os.getpid() and loop is not asyncio.get_running_loop():
+            raise ConfigurationError("an async sandbox belongs to the event loop that made it")
+        spawning = asyncio.ensure_future(_call(self.inner.spawn, spec))
+        try:
+            return OverSyncProcess(await asyncio.shield(spawning))
+        except asyncio.CancelledError:  # nobody will have the handle
+            await _call((await spawning).kill)
+            raise
 
     async def stat(self, path: str) -> FileInfo:
         return await _call(self.inner.stat, path)
@@ -109,19 +133,25 @@ class OverSync(ISandbox):
 class OverSyncCreation:
     """What the contract's ``create`` returns for the blocking interface: options are checked at once, as there."""
 
-    def __init__(self, create: Callable[[], sync.ISandbox]) -> None:
-        self._create = create
+    def __init__(self, make: Callable[[], sync.ISandbox]) -> None:
+        self.make = make
         self._sandbox: OverSync | None = None
 
-    async def _make(self) -> OverSync:
-        self._sandbox = OverSync(await asyncio.to_thread(self._create))
+    async def _create(self) -> OverSync:
+        making = asyncio.ensure_future(asyncio.to_thread(self.make))
+        try:
+            inner = await asyncio.shield(making)
+        except asyncio.CancelledError:  # a thread cannot be cancelled: what it makes is closed
+            await _call((await making).close)
+            raise
+        self._sandbox = OverSync(inner)
         return self._sandbox
 
     def __await__(self) -> Any:
-        return self._make().__await__()
+        return self._create().__await__()
 
     async def __aenter__(self) -> OverSync:
-        return await self._make()
+        return await self._create()
 
     async def __aexit__(self, *details: object) -> None:
         if self._sandbox is not None:
@@ -132,3 +162,19 @@ class OverSyncCreation:
 
     def __exit__(self, *details: object) -> None:
         return None
+
+
+class ThroughSync(Contract):
+    """Put it before a contract class, and every promise is held through `isandbox.sync` instead, a thread for each call::
+
+    class TestMoonBlocking(ThroughSync, TestMoon): ...
+    """
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        made = super().create(**options)
+        return OverSyncCreation(lambda: blocking_of(made))
+
+    async def lose(self, sandbox: ISandbox) -> None:
+        inner: Any = sandbox.inner if isinstance(sandbox, OverSync) else sandbox
+        await super().lose(inner)

@@ -1,0 +1,198 @@
+"""The groups of one sandbox: one for all its commands, which holds the quotas, and in it one per command, which counts.
+
+The helper is in neither: it is small, and what it does must not fail because a command has used everything up. A command
+joins its group before its program runs, by descriptors that the host has opened; a process inside can reach neither the
+files nor a way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from dataclasses import dataclass, field
+
+from isandbox_backends._shared.cgroups.fs import CgroupFs, KernelFs
+from isandbox_backends._shared.cgroups.owner import new_name, remove_dead
+from isandbox_backends._shared.cgroups.place import Place
+from isandbox_backends._shared.protocol import Meter
+
+# One period of the CPU controller, microseconds: the kernel's own default.
+_CPU_PERIOD = 100_000
+_REMOVE_WITHIN = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the sandbox's group holds; ``None`` for no limit. ``memory`` in bytes; ``cpus`` may be a fraction."""
+
+    memory: int | None = None
+    pids: int | None = None
+    cpus: float | None = None
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class CommandGroup:
+    """One command's group: ``joins`` and ``counters`` are descriptors that travel with START."""
+
+    joins: list[int] = field(default_factory=list)
+    counters: dict[Meter, int] = field(default_factory=dict)
+
+    @property
+    def meters(self) -> Meter:
+        meters = Meter(0)
+        for meter in self.counters:
+            meters |= meter
+        return meters
+
+    def descriptors(self) -> list[int]:
+        return [*self.joins, *(self.counters[meter] for meter in Meter if meter in self.counters)]
+
+    def close(self) -> None:
+        """For a group that never travels; else the descriptors are closed with the command's other ones."""
+        for fd in self.descriptors():
+            os.close(fd)
+        self.joins, self.counters = [], {}
+
+
+class SandboxGroup:
+    """``held``: the controllers that hold or count something here."""
+
+    def __init__(self, place: Place, name: str, limits: Limits, fs: CgroupFs) -> None:
+        self.version, self.held = place.version, frozenset(place.parents)
+        self._fs, self._limits = fs, limits
+        self._of = {controller: f"{parent}/{name}" for controller, parent in place.parents.items()}
+        self._directories = tuple(dict.fromkeys(self._of.values()))
+
+    def describe(self) -> str:
+        return f"{self.version} ({', '.join(sorted(self.held))})"
+
+    def make(self) -> None:
+        """Raises `OSError`; then nothing is left."""
+        try:
+            for directory in self._directories:
+                self._fs.make(directory)
+            self._set_limits()
+        except BaseException:
+            self.remove()
+            raise
+
+    def _set_limits(self) -> None:
+        if self.version == "v2":
+            given = " ".join(f"+{name}" for name in sorted(self.held - {"cpuacct"}))
+            if given:
+                self._fs.write(f"{self._directories[0]}/cgroup.subtree_control", given)
+        limits, write = self._limits, self._write
+        if limits.memory is not None:
+            if self.version == "v2":
+                write("memory", "memory.max", limits.memory)
+                write("memory", "memory.swap.max", 0, optional=True)
+            else:
+                write("memory", "memory.limit_in_bytes", limits.memory)
+                write("memory", "memory.memsw.limit_in_bytes", limits.memory, optional=True)  # memory and swap together
+        if limits.pids is not None:
+            write("pids", "pids.max", limits.pids)
+        if limits.cpus is not None:
+            quota = max(1000, round(limits.cpus * _CPU_PERIOD))  # the kernel takes no less than 1 ms
+            if self.version == "v2":
+                write("cpu", "cpu.max", f"{quota} {_CPU_PERIOD}")
+            else:
+                write("cpu", "cpu.cfs_period_us", _CPU_PERIOD)
+                write("cpu", "cpu.cfs_quota_us", quota)
+
+    def _write(self, controller: str, file: str, value: int | str, *, optional: bool = False) -> None:
+        path = f"{self._of[controller]}/{file}"
+        if optional and not self._fs.exists(path):  # a kernel without accounting of swap
+            return
+        self._fs.write(path, str(value))
+
+    def begin(self, id: int) -> CommandGroup:
+        """A group for one command. Raises `OSError`; then nothing is left of it."""
+        command = CommandGroup()
+        try:
+            for directory in self._directories:
+                self._fs.make(f"{directory}/c{id}")
+            if self.version == "v2":
+                self._prepare_v2(id)
+            for directory in self._directories:
+                command.joins.append(self._fs.open(f"{directory}/c{id}/cgroup.procs", os.O_WRONLY))
+            for meter, path in self._counters(id).items():
+                command.counters[meter] = self._fs.open(path, os.O_RDONLY)
+        except BaseException:
+            command.close()
+            self.end(id)
+            raise
+        return command
+
+    def _prepare_v2(self, id: int) -> None:
+        group = f"{self._directories[0]}/c{id}"
+        if "memory" in self.held:  # out of memory ends a command as a whole, and no other
+            self._fs.write(f"{group}/memory.oom.group", "1")
+        if self._limits.pids is not None:  # counts where the limit is; before Linux 6.11, where the process is
+            self._fs.write(f"{group}/pids.max", str(self._limits.pids))
+
+    def _counters(self, id: int) -> dict[Meter, str]:
+        """Files with the counters: of the command's own group, and the sandbox's where that counts too."""
+        old = self.version == "v1"
+        found = {}
+        if self._limits.memory is not None:
+            found[Meter.MEMORY] = f"{self._of['memory']}/c{id}/{'memory.oom_control' if old else 'memory.events'}"
+        if self._limits.pids is not None:
+            found[Meter.PIDS] = f"{self._of['pids']}/c{id}/pids.events"
+            if not old:
+                found[Meter.PIDS_ALL] = f"{self._of['pids']}/pids.events"
+        if "cpuacct" in self.held:
+            found[Meter.CPU] = f"{self._of['cpuacct']}/c{id}/{'cpuacct.usage' if old else 'cpu.stat'}"
+        return found
+
+    def end(self, id: int) -> None:
+        """Remove a command's group; one in which a background child lives stays until the sandbox is closed."""
+        for directory in self._directories:
+            with contextlib.suppress(OSError):
+                self._fs.remove(f"{directory}/c{id}")
+
+    def remove(self) -> None:
+        """Remove all, once nothing runs in them; what has just died may hold a group for a moment. Raises `OSError` when one
+        is still there after two seconds.
+        """
+        until = time.monotonic() + _REMOVE_WITHIN
+        while not self.remove_now():
+            if time.monotonic() > until:
+                raise OSError(errno.EBUSY, "a control group still holds processes", self._directories[0])
+            time.sleep(0.002)
+
+    def remove_now(self) -> bool:
+        """Remove what holds no processes; true when that was all. Raises `OSError` for another reason than processes."""
+        removed = [self._removed(directory) for directory in self._directories]
+        return all(removed)
+
+    def _removed(self, directory: str) -> bool:
+        try:
+            for name in self._fs.list(directory):
+                self._fs.remove(f"{directory}/{name}")
+            self._fs.remove(directory)
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            raise
+        return True
+
+
+def make_group(place: Place, limits: Limits, fs: CgroupFs | None = None) -> SandboxGroup:
+    """Make a sandbox's group; the first time in a place, what dead owners left there goes. Raises `OSError`."""
+    fs = fs or KernelFs()
+    for parent in set(place.directories) - _cleaned:
+        _cleaned.add(parent)
+        remove_dead(fs, parent)
+    group = SandboxGroup(place, new_name(fs), limits, fs)
+    group.make()
+    return group
+
+
+_cleaned: set[str] = set()

@@ -1,0 +1,156 @@
+"""`isandbox doctor`: which backends run here, why the others do not, and which one `create_sandbox()` takes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from isandbox._registry import canonical_names, is_built_in, load_backend
+from isandbox._request import make_request
+from isandbox._settings import default_type, read_settings
+from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
+from isandbox.errors import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from isandbox.policy import Capabilities, Enforcement
+
+UNUSABLE = 1
+OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One backend. ``tried``: a sandbox of it was started and closed again, so that available is more than a guess."""
+
+    name: str
+    aliases: tuple[str, ...]
+    reason: str | None
+    """Why it cannot run, with what to do about it; ``None`` when it can."""
+    tried: bool = False
+    capabilities: Capabilities | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What `create_sandbox()` takes: its name, who chose it, and why it cannot be used, ``None`` when it can."""
+
+    name: str | None
+    chosen_by: str
+    reason: str | None
+
+
+def doctor_command(*, as_json: bool) -> int:
+    """Print the findings. 0 when the default backend can run, 1 when not."""
+    findings = [examine(name, aliases) for name, aliases in canonical_names().items()]
+    default = examine_default(findings)
+    text = _object(findings, default) if as_json else "\n".join(_lines(findings, default))
+    try:
+        write_all(STDOUT, f"{text}\n".encode("utf-8", "surrogateescape"))
+    except OutputClosedError:
+        return OUTPUT_CLOSED
+    return 0 if default.reason is None else UNUSABLE
+
+
+def examine(name: str, aliases: tuple[str, ...] = ()) -> Finding:
+    """Ask the backend; one of our own, which is on this machine, is tried as well."""
+    try:
+        backend = load_backend(name)
+        reason = backend.unavailable()
+        if reason is not None:
+            return Finding(name, aliases, reason)
+        capabilities = backend.capabilities()
+        if is_built_in(name):
+            _try(name)
+    except (SandboxError, OSError) as error:
+        return Finding(name, aliases, _without_name(str(error), name))
+    except Exception as error:  # somebody else's module: whatever it raises is the finding
+        return Finding(name, aliases, f"its module fails: {type(error).__name__}: {error}")
+    return Finding(name, aliases, None, tried=is_built_in(name), capabilities=capabilities)
+
+
+def _try(name: str) -> None:
+    from isandbox.sync import create_sandbox
+
+    with create_sandbox(name) as sandbox:
+        sandbox.exec(["true"], timeout=20).check()
+
+
+def examine_default(findings: list[Finding]) -> Default:
+    """In the words with which `create_sandbox()` would refuse."""
+    chosen_by = "platform" if read_settings().sandbox_type is None else "SANDBOX_TYPE"
+    name: str | None = None
+    try:
+        name = default_type()
+        backend, _ = make_request()
+    except SandboxError as error:
+        return Default(name, chosen_by, str(error))
+    except Exception as error:  # as in `examine`
+        return Default(name, chosen_by, f"{type(error).__name__}: {error}")
+    return Default(name, chosen_by, next((found.reason for found in findings if found.name == backend.name), None))
+
+
+def _without_name(message: str, name: str) -> str:
+    """The row has the name already."""
+    return message.removeprefix(f"the {name} backend cannot run here: ")
+
+
+def _object(findings: list[Finding], default: Default) -> str:
+    return json.dumps({"default": asdict(default), "backends": [_backend_object(found) for found in findings]})
+
+
+def _backend_object(found: Finding) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "name": found.name,
+        "aliases": list(found.aliases),
+        "available": found.reason is None,
+        "tried": found.tried,
+        "reason": found.reason,
+    }
+    if found.capabilities is not None:
+        record = found.capabilities
+        row["isolation"] = record.isolation
+        row["quotas"] = {name: asdict(entry) for name, entry in record.quotas.items()}
+        row["policies"] = {name: asdict(entry) for name, entry in record.policies.items()}
+        row["verbs"] = sorted(record.verbs)
+        row["weaknesses"] = list(record.weaknesses)
+    return row
+
+
+def _lines(findings: list[Finding], default: Default) -> Iterator[str]:
+    for found in findings:
+        also = f" (also {', '.join(found.aliases)})" if found.aliases else ""
+        if found.capabilities is None:
+            yield f"{found.name}{also}: not available"
+            yield f"    {found.reason}"
+            continue
+        said = "available" if found.tried else "available, by what it says; not tried"
+        yield f"{found.name}{also}: {said}; isolation {found.capabilities.isolation}"
+        yield from _table("quotas", found.capabilities.quotas)
+        yield from _table("policies", found.capabilities.policies)
+        if found.capabilities.verbs:
+            yield f"    verbs     {', '.join(sorted(found.capabilities.verbs))}"
+        yield from (f"    weakness  {sentence}" for sentence in found.capabilities.weaknesses)
+    yield ""
+    why = "SANDBOX_TYPE says so" if default.chosen_by == "SANDBOX_TYPE" else "the platform's native backend"
+    if default.reason is None:
+        yield f"create_sandbox() uses {default.name}: {why}."
+    else:
+        yield f"create_sandbox() refuses: {default.reason}"
+        yield "Nothing weaker takes its place unless you name it, with SANDBOX_TYPE or type=."
+
+
+def _table(title: str, entries: Mapping[str, Enforcement]) -> Iterator[str]:
+    held = [f"{name} ({describe(entry)})" for name, entry in entries.items() if entry.kind != "unsupported"]
+    refused = [name for name, entry in entries.items() if entry.kind == "unsupported"]
+    if held:
+        yield f"    {title:<9} {', '.join(held)}"
+    if refused:
+        yield f"    refused   {', '.join(refused)}"
+
+
+def describe(entry: Enforcement) -> str:
+    """``kernel``, or ``watched every 0.05 s``."""
+    return f"watched every {entry.period:g} s" if entry.kind == "watched" and entry.period else entry.kind

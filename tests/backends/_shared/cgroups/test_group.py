@@ -1,0 +1,179 @@
+"""Groups of a sandbox and its commands, on a simulated kernel: what is written where, and that nothing is left."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isandbox_backends._shared.cgroups import Limits, Place, SandboxGroup, group
+from isandbox_backends._shared.protocol import Meter
+
+
+def load_kernel() -> Any:
+    """The module beside this one: tests are no package."""
+    spec = importlib.util.spec_from_file_location("isandbox_test_cgroups_kernel_2", Path(__file__).with_name("kernel.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+Kernel = load_kernel().SimulatedKernel
+LIMITS = Limits(memory=64 << 20, pids=32, cpus=1.5)
+
+
+def v2() -> tuple[Any, Place]:
+    kernel = Kernel("", "")
+    kernel.add("/cg", owned=True, given="memory pids cpu", root=True)
+    return kernel, Place("v2", dict.fromkeys(("cpu", "memory", "pids", "cpuacct"), "/cg"))
+
+
+def v1() -> tuple[Any, Place]:
+    kernel = Kernel("", "")
+    for name in ("memory", "pids"):
+        kernel.add_v1(f"/cg/{name}", name, owned=True)
+    kernel.add_v1("/cg/both", "cpu,cpuacct", owned=True)
+    return kernel, Place("v1", {"memory": "/cg/memory", "pids": "/cg/pids", "cpu": "/cg/both", "cpuacct": "/cg/both"})
+
+
+VERSIONS = pytest.mark.parametrize("version", [v1, v2])
+
+
+def made(version: Any, limits: Limits = LIMITS) -> tuple[Any, SandboxGroup]:
+    kernel, place = version()
+    sandbox = SandboxGroup(place, "isandbox-x", limits, kernel)
+    sandbox.make()
+    return kernel, sandbox
+
+
+def test_limits_of_version_2() -> None:
+    """The sandbox's group holds them, and gives its commands' groups the controllers; a command's group ends as a whole."""
+    kernel, sandbox = made(v2)
+    command = sandbox.begin(7)
+    files = kernel.groups["/cg/isandbox-x"].files
+    assert files["cgroup.subtree_control"] == "+cpu +memory +pids".replace("+", "")
+    assert (files["memory.max"], files["memory.swap.max"], files["pids.max"]) == ("67108864", "0", "32")
+    assert files["cpu.max"] == "150000 100000"
+    of_command = kernel.groups["/cg/isandbox-x/c7"].files
+    assert (of_command["memory.oom.group"], of_command["pids.max"]) == ("1", "32")
+    assert kernel.opened == [
+        "/cg/isandbox-x/c7/cgroup.procs",
+        "/cg/isandbox-x/c7/memory.events",
+        "/cg/isandbox-x/c7/pids.events",
+        "/cg/isandbox-x/pids.events",
+        "/cg/isandbox-x/c7/cpu.stat",
+    ]
+    assert command.meters == Meter.MEMORY | Meter.PIDS | Meter.PIDS_ALL | Meter.CPU
+    command.close()
+
+
+def test_limits_of_version_1() -> None:
+    """The same quotas under that version's names, in a group per hierarchy, each of which a command joins."""
+    kernel, sandbox = made(v1)
+    command = sandbox.begin(7)
+    memory = kernel.groups["/cg/memory/isandbox-x"].files
+    assert (memory["memory.limit_in_bytes"], memory["memory.memsw.limit_in_bytes"]) == ("67108864", "67108864")
+    assert kernel.groups["/cg/pids/isandbox-x"].files["pids.max"] == "32"
+    cpu = kernel.groups["/cg/both/isandbox-x"].files
+    assert (cpu["cpu.cfs_period_us"], cpu["cpu.cfs_quota_us"]) == ("100000", "150000")
+    assert [path.split("/")[2] for path in kernel.opened if path.endswith("cgroup.procs")] == ["memory", "pids", "both"]
+    assert command.meters == Meter.MEMORY | Meter.PIDS | Meter.CPU
+    assert len(command.descriptors()) == 6
+    command.close()
+
+
+@VERSIONS
+def test_only_what_is_limited_is_written_and_counted(version: Any) -> None:
+    """Without a limit no limit is written; a counter of nothing is not asked for."""
+    kernel, sandbox = made(version, Limits())
+    command = sandbox.begin(1)
+    assert command.meters == Meter.CPU
+    texts = {text for path in kernel.below("/cg") for name, text in kernel.groups[path].files.items() if "max" in name}
+    assert texts <= {"0"}
+    command.close()
+
+
+@VERSIONS
+def test_a_kernel_without_swap_accounting(version: Any) -> None:
+    """The limit of swap is left out where there is no file for it, and nothing else is."""
+    kernel, place = version()
+    made_before = kernel.make
+
+    def make(path: str) -> None:
+        made_before(path)
+        for name in ("memory.memsw.limit_in_bytes", "memory.swap.max"):
+            kernel.groups[path].files.pop(name, None)
+
+    kernel.make = make
+    SandboxGroup(place, "isandbox-x", LIMITS, kernel).make()
+
+
+@VERSIONS
+def test_whatever_fails_leaves_nothing(version: Any) -> None:
+    """Each step of making both groups, failed one after the other: no group and no descriptor stays."""
+    before = set(os.listdir("/proc/self/fd"))
+    steps = 0
+    while True:
+        kernel, place = version()
+        kernel.fail_after = steps
+        sandbox = SandboxGroup(place, "isandbox-x", LIMITS, kernel)
+        try:
+            sandbox.make()
+        except OSError:
+            assert not [path for path in kernel.groups if "isandbox-x" in path]
+        else:
+            try:
+                sandbox.begin(3).close()
+            except OSError:
+                assert not [path for path in kernel.groups if path.endswith("/c3")]
+            else:
+                break
+        assert set(os.listdir("/proc/self/fd")) == before
+        steps += 1
+    assert steps > 8
+
+
+@VERSIONS
+def test_a_background_child_keeps_its_group(version: Any) -> None:
+    """Ending a command whose child lives leaves the group; closing the sandbox removes it once the child is gone."""
+    kernel, sandbox = made(version)
+    sandbox.begin(1).close()
+    sandbox.begin(2).close()
+    lingering = [path for path in kernel.groups if path.endswith("/c1")]
+    for path in lingering:
+        kernel.groups[path].processes = 1
+    sandbox.end(1)
+    sandbox.end(2)
+    assert [path for path in kernel.groups if path.endswith("/c1")] == lingering
+    assert not [path for path in kernel.groups if path.endswith("/c2")]
+    for path in lingering:
+        kernel.groups[path].processes = 0
+    sandbox.remove()
+    assert not [path for path in kernel.groups if "isandbox-x" in path]
+    sandbox.remove()
+
+
+@VERSIONS
+def test_what_does_not_empty_is_told(version: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group with a process that the kernel cannot end is an error after a while, not a hang."""
+    monkeypatch.setattr(group, "_REMOVE_WITHIN", 0.02)
+    kernel, sandbox = made(version)
+    sandbox.begin(1).close()
+    for path in kernel.below("/cg"):
+        if path.endswith("/c1"):
+            kernel.groups[path].processes = 1
+    with pytest.raises(OSError, match="still holds processes"):
+        sandbox.remove()
+
+
+def test_the_smallest_share_of_a_cpu() -> None:
+    """The kernel takes no quota below a millisecond a period."""
+    kernel, _ = made(v2, Limits(cpus=0.001))
+    assert kernel.groups["/cg/isandbox-x"].files["cpu.max"] == "1000 100000"

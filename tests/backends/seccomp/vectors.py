@@ -1,0 +1,142 @@
+"""Arguments worth trying with each call that is checked, and what the kernel's reading of them must lead to.
+
+The expectations are written from the kernel's side: what it does with the arguments, not how the filter's rules are made.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT = "allow", "EPERM", "ENOSYS", "EPROTONOSUPPORT", "EAFNOSUPPORT"
+NOISE = (0, 1 << 32, 0xDEADBEEF << 32, 1 << 63, 0xFFFFFFFF << 32)
+Arguments = tuple[int, ...]
+
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+
+
+def around(*values: int) -> list[int]:
+    """Each value and its neighbours, as 32 bits, and the ends of the range."""
+    return sorted({(value + step) & 0xFFFFFFFF for value in (*values, 0, 1 << 31, 0xFFFFFFFF) for step in (-1, 0, 1)})
+
+
+def noisy(values: list[int]) -> list[int]:
+    """Each value with nothing and with something in the word that the kernel does not look at."""
+    return [value | noise for value in values for noise in NOISE]
+
+
+def at(position: int, values: list[int]) -> Iterator[Arguments]:
+    """The values as that argument, all others zero: a null path or a null structure, so that nothing happens."""
+    for value in values:
+        yield tuple(value if index == position else 0 for index in range(6))
+
+
+FLAGS = [1 << bit for bit in range(32)]
+# linux/sched.h: NEWTIME 7, NEWNS 17, NEWCGROUP 25, NEWUTS 26, NEWIPC 27, NEWUSER 28, NEWPID 29, NEWNET 30
+NAMESPACES = {1 << bit for bit in (7, 17, 25, 26, 27, 28, 29, 30)}
+CLONE_THREAD = 0x10000  # without CLONE_SIGHAND: EINVAL, so that an allowed call makes no process
+
+
+def clone(flags: int, *_: int) -> str:
+    return EPERM if any(flags & bit for bit in NAMESPACES) else ALLOW
+
+
+def personality(persona: int, *_: int) -> str:
+    return ALLOW if persona & 0xFFFFFFFF in {0, 8, 0x20000, 0x20008, 0xFFFFFFFF} else EPERM
+
+
+def sockets(family: int, kind: int, protocol: int, *_: int) -> str:
+    family, kind, protocol = family & 0xFFFFFFFF, kind & 0xF, protocol & 0xFFFFFFFF
+    if family == NETLINK:
+        return ALLOW if protocol == 0 else EAFNOSUPPORT
+    if family not in {UNIX, INET, INET6}:
+        return EAFNOSUPPORT
+    if kind not in {1, 2, 5}:
+        return EPERM
+    return ALLOW if family == UNIX or protocol in {0, 1, 6, 17, 58} else EPROTONOSUPPORT
+
+
+def socket_vectors(families: list[int]) -> Iterator[Arguments]:
+    """Families by types, with and without SOCK_CLOEXEC and SOCK_NONBLOCK, by protocols; noise in turn."""
+    kinds = [kind | flags for kind in range(16) for flags in (0, 0x80800)]
+    protocols = [0, 1, 2, 4, 6, 12, 16, 17, 33, 58, 115, 132, 136, 255, 256, 262, 0xFFFFFFFF]
+    noise = itertools.cycle(itertools.product(NOISE, repeat=3))
+    for numbers in itertools.product(families, kinds, protocols):
+        yield (*(number | above for number, above in zip(numbers, next(noise), strict=True)), 0, 0, 0)
+
+
+def limits(pid: int, _: int, new: int, *__: int) -> str:
+    return EPERM if pid & 0xFFFFFFFF and new else ALLOW
+
+
+def limit_vectors() -> Iterator[Arguments]:
+    # Pointers into the last page below the kernel's half, with one word zero, and with either: none can be read.
+    pointers = [0, 1, 0xFFF, 1 << 32, 0xDEAD << 32, 1 << 63, (1 << 63) + 1, (1 << 64) - 1]
+    for pid, new in itertools.product(noisy(around(0, 1, 2)), pointers):
+        yield (pid, 7, new, 0, 0, 0)
+
+
+def low_is(position: int, *values: int) -> Callable[..., str]:
+    return lambda *words: EPERM if words[position] & 0xFFFFFFFF in values else ALLOW
+
+
+def priority(user: int) -> Callable[..., str]:
+    return lambda which, who, *_: EPERM if which & 0xFFFFFFFF == user or who & 0xFFFFFFFF == 1 else ALLOW
+
+
+def mode(position: int) -> Callable[..., str]:
+    return lambda *words: EPERM if words[position] & 0o6000 else ALLOW
+
+
+MODES = noisy([0, 0o644, 0o777, 0o1777, 0o2000, 0o4000, 0o6000, 0o7777, 0o4755, 0o102755, *FLAGS[:16]])
+REQUESTS = (0x5412, 0x541C, 0x541D, 0x5423)
+PIDS = noisy(around(0, 1, 2))
+
+Row = tuple[Callable[..., str], Callable[[], Iterator[Arguments]]]
+
+
+def _moded(position: int) -> Row:
+    return mode(position), lambda: at(position, MODES)
+
+
+def _of_pid() -> Row:
+    return low_is(0, 1), lambda: at(0, PIDS)
+
+
+def _of_which_and_who(user: int) -> Row:
+    pairs = itertools.product(noisy(around(1, 2, 3)), noisy(around(0, 1, 2)))
+    wanted = list(pairs)
+    return priority(user), lambda: ((which, who, 0, 0, 0, 0) for which, who in wanted)
+
+
+# name of the call -> what must come of arguments, and arguments
+CALLS: dict[str, Row] = {
+    "clone": (clone, lambda: at(0, noisy([CLONE_THREAD | flag for flag in FLAGS if flag != 0x800]))),
+    "personality": (personality, lambda: at(0, noisy(around(8, 0x20000, 0x20008, *FLAGS)))),
+    "socket": (sockets, lambda: socket_vectors([*range(61), *around(61)[-6:]])),
+    "socketpair": (
+        lambda family, *_: ALLOW if family & 0xFFFFFFFF == UNIX else EAFNOSUPPORT,
+        lambda: ((family, kind, 0, 0, 0, 0) for family in noisy([*range(61), *FLAGS]) for kind in (1, 2, 3, 0x80005)),
+    ),
+    "ioctl": (
+        low_is(1, *REQUESTS),
+        lambda: ((0xFFFFFFFF, *words[1:]) for words in at(1, noisy(around(*REQUESTS)))),
+    ),
+    "fcntl": (low_is(1, 1024, 1040), lambda: ((0xFFFFFFFF, *words[1:]) for words in at(1, noisy(around(1024, 1040))))),
+    "prlimit64": (limits, limit_vectors),
+    "setpriority": _of_which_and_who(2),
+    "ioprio_set": _of_which_and_who(3),
+    "sched_setparam": _of_pid(),
+    "sched_setscheduler": _of_pid(),
+    "sched_setattr": _of_pid(),
+    "sched_setaffinity": _of_pid(),
+    "chmod": _moded(1),
+    "fchmod": (mode(1), lambda: ((0xFFFFFFFF, *words[1:]) for words in at(1, MODES))),
+    "fchmodat": _moded(2),
+    "fchmodat2": _moded(2),
+    "open": _moded(2),
+    "openat": _moded(3),
+    "creat": _moded(1),
+    "mknod": _moded(1),
+    "mknodat": _moded(2),
+}

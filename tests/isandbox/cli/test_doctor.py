@@ -1,0 +1,117 @@
+"""`isandbox doctor`: backends, reasons, the default."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from isandbox import BackendUnavailableError, create_sandbox
+from isandbox.cli import _doctor
+from isandbox.cli._doctor import Finding, examine, examine_default
+from isandbox_backends.local import LocalBackend
+from isandbox_backends.seccomp import SeccompBackend
+
+WAY_OUT = "the native helper was not built. Install a compiler (apt-get install gcc)"
+
+
+@pytest.fixture
+def no_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine where the native backend cannot run."""
+    monkeypatch.setattr(SeccompBackend, "unavailable", lambda self: WAY_OUT)
+    monkeypatch.delenv("SANDBOX_TYPE", raising=False)
+
+
+def doctor(isandbox: Any, *arguments: str, **env: str) -> tuple[int, dict[str, Any]]:
+    done = isandbox("doctor", "--json", *arguments, env={"SANDBOX_TYPE": "", **env})
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_one_row_for_each_backend(isandbox: Any) -> None:
+    """Each backend has one row, aliases inside it; local runs everywhere, is tried, and shows its record."""
+    _, said = doctor(isandbox)
+    rows = {row["name"]: row for row in said["backends"]}
+    assert sorted(rows) == [row["name"] for row in said["backends"]]
+    assert {"local", "seccomp"} <= set(rows)
+    local = rows["local"]
+    assert (local["aliases"], local["available"], local["tried"], local["reason"]) == (["node"], True, True, None)
+    assert local["isolation"] == "none"
+    assert local["quotas"]["open_files"]["kind"] == "kernel"
+    assert local["quotas"]["cpu_time"]["period"] > 0
+    assert local["policies"]["workspace.ro"]["instead"]
+    assert local["weaknesses"]
+
+
+def test_the_default_and_the_exit_code(isandbox: Any) -> None:
+    """SANDBOX_TYPE is told as the one who chose; 0 when that backend runs, 1 with create_sandbox's words when not."""
+    code, said = doctor(isandbox, SANDBOX_TYPE="node")
+    assert (code, said["default"]) == (0, {"name": "node", "chosen_by": "SANDBOX_TYPE", "reason": None})
+    code, said = doctor(isandbox, SANDBOX_TYPE="no-such-type")
+    assert code == 1
+    assert "no-such-type" in said["default"]["reason"]
+    assert "seccomp" in said["default"]["reason"]
+
+
+@pytest.mark.native
+def test_the_platforms_own_backend(isandbox: Any) -> None:
+    """Where namespaces work the default is seccomp, tried and found well."""
+    code, said = doctor(isandbox)
+    assert (code, said["default"]) == (0, {"name": "seccomp", "chosen_by": "platform", "reason": None})
+    row = next(row for row in said["backends"] if row["name"] == "seccomp")
+    assert (row["available"], row["tried"], row["isolation"]) == (True, True, "os")
+
+
+@pytest.mark.usefixtures("no_helper")
+def test_what_is_missing_is_said_as_create_says_it(capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a helper doctor prints what to install and exits with 1, create_sandbox refuses in the same words, and neither
+    takes local instead."""
+    assert _doctor.doctor_command(as_json=False) == 1
+    said = capfd.readouterr().out
+    with pytest.raises(BackendUnavailableError) as caught:
+        create_sandbox()
+    assert f"create_sandbox() refuses: {caught.value}" in said
+    assert WAY_OUT in said.split("seccomp: not available")[1]
+    assert "local (also node): available; isolation none" in said
+    assert "Nothing weaker takes its place" in said
+
+
+def test_a_backend_that_cannot_start_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that thinks that it can run but fails when it is tried is not available, and its error is the reason."""
+
+    def fail(self: object, request: object) -> None:
+        raise BackendUnavailableError("the local backend cannot run here: sysctl -w some.thing=1")
+
+    monkeypatch.setattr(LocalBackend, "create_blocking", fail)
+    monkeypatch.setenv("SANDBOX_TYPE", "local")
+    found = examine("local")
+    assert (found.reason, found.capabilities) == ("sysctl -w some.thing=1", None)
+    assert examine_default([found]).reason == "sysctl -w some.thing=1"
+
+
+def test_a_strangers_backend_is_asked_and_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying somebody else's backend could cost money: it is only asked; one that cannot even be imported is a row too."""
+    made = []
+
+    class Moon(LocalBackend):
+        name = "moon"
+
+        def create_blocking(self, request: object) -> Any:
+            made.append(request)
+
+    monkeypatch.setattr(_doctor, "load_backend", lambda name: Moon())
+    assert examine("moon").reason is None
+    assert (examine("moon").tried, made) == (False, [])
+
+    def broken(name: str) -> None:
+        raise SyntaxError("invalid syntax")
+
+    monkeypatch.setattr(_doctor, "load_backend", broken)
+    assert examine("moon") == Finding("moon", (), "its module fails: SyntaxError: invalid syntax")
+
+
+def test_help_documents_the_exit_codes(isandbox: Any) -> None:
+    """--help says what 0 and 1 mean and which keys --json has."""
+    said = isandbox("doctor", "--help").stdout.decode()
+    for word in ("0    the backend that create_sandbox() takes", "1    it cannot", "chosen_by", "weaknesses"):
+        assert word in said
