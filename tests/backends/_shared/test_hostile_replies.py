@@ -23,7 +23,17 @@ from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.exchange import Exchange
 from isandbox_backends._shared.helper import HelperProgram
-from isandbox_backends._shared.protocol import REPLY_MAX, Decoder, Exit, Hello, Launched, ProtocolError, Started, StartFailed
+from isandbox_backends._shared.protocol import (
+    PROTOCOL_VERSION,
+    REPLY_MAX,
+    Decoder,
+    Exit,
+    Hello,
+    Launched,
+    ProtocolError,
+    Started,
+    StartFailed,
+)
 
 LARGEST = (1 << 32) - 1
 READ = 4096  # what the host takes from a socket or pipe at a time
@@ -54,7 +64,7 @@ def exit_frame(
 
 small = st.integers(0, 7)
 exits = st.builds(
-    exit_frame, id=numbers, status=statuses, fault=st.one_of(small, numbers), limits=st.just(0), number=st.one_of(small, numbers),
+    exit_frame, id=numbers, status=statuses, fault=st.one_of(small, numbers), limits=st.one_of(small, numbers), number=st.one_of(small, numbers),
     stage=st.one_of(small, numbers), lingering=numbers, rss=numbers, user=wide, system=wide, duration=wide,
 )  # fmt: skip
 starteds = st.builds(lambda number, pid: frame(4, struct.pack("<II", number, pid)), numbers, numbers)
@@ -242,7 +252,7 @@ def test_the_pid_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
         assert shell.stdout is not None
         shell.stdout.readline()
         (stranger,) = psutil.Process(shell.pid).children()
-        raw = frame(3, struct.pack("<I", stranger.pid)) + frame(1, struct.pack("<IIII", 1, 1, 0, 0))
+        raw = frame(3, struct.pack("<I", stranger.pid)) + frame(1, struct.pack("<IIII", PROTOCOL_VERSION, 1, 0, 0))
         program = tmp_path / "helper"
         program.write_text(SPEAKER.format(python=sys.executable, raw=raw.hex()))
         program.chmod(0o700)

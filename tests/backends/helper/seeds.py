@@ -30,7 +30,7 @@ from isandbox_backends._shared.plan import (
     Tmpfs,
     encode_plan,
 )
-from isandbox_backends._shared.protocol import StartFlag, encode_kill, encode_signal, encode_start
+from isandbox_backends._shared.protocol import Meter, StartFlag, encode_kill, encode_signal, encode_start
 
 NAMESPACES = 0x7E020000
 
@@ -89,16 +89,18 @@ def unfinished_plans() -> dict[str, bytes]:
 
 
 def requests() -> dict[str, bytes]:
-    def start(number: int, argv: list[str], flags: int = 0, operation: int = 0) -> bytes:
-        count = 3 - bool(flags & 2) + bool(flags & 1) + bool(flags & 4)
-        env = {} if operation else {"PATH": "/usr/bin::/bin", "A": "1"}
+    def start(number: int, argv: list[str], flags: int = 0, operation: int = 0, groups: tuple[int, int] = (0, 0)) -> bytes:
+        joins, meters = groups
+        count = 3 - bool(flags & 2) + bool(flags & 1) + bool(flags & 4) + joins + meters.bit_count()
         return encode_start(
-            number, argv, env, "/workspace", flags=StartFlag(flags), timeout=1.5, descriptors=count, operation=operation
-        )
+            number, argv, {} if operation else {"PATH": "/usr/bin::/bin", "A": "1"}, "/workspace", flags=StartFlag(flags),
+            timeout=1.5, descriptors=count, operation=operation, joins=joins, meters=Meter(meters),
+        )  # fmt: skip
 
     files = [["a/b", "0", "9"], ["a/b", "644", "append"], ["a"], ["."], ["a/b", "parents"], ["a", "recursive"], ["a", "b"]]
     return {
         "commands": start(1, ["true"]) + start(2, ["/bin/sh", "-c", "exit 3"], 15) + start(3, ["x"], 2),
+        "groups": start(1, ["true"], groups=(2, 15)) + start(2, ["true"], 15, groups=(4, 5)) + start(3, ["x"], groups=(0, 8)),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),

@@ -49,6 +49,7 @@ class TestSeccomp(SanitisedContract):
     backend = "seccomp"
 
 
+@pytest.mark.full
 class TestLocal(SanitisedContract):
     backend = "local"
 

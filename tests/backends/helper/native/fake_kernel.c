@@ -131,7 +131,7 @@ read_vector (long vector)
 static long
 give_bytes (long start, size_t bytes)
 {
-  static const char text[] = "7 (a b) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 2 18\nRssAnon:\t 77 kB\n";
+  static const char text[] = "7 (a b) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 2 18\nRssAnon:\t 77 kB\noom_kill 3\n";
   size_t n = fake_chance (4) ? fake_chance ((u32) bytes + 1) : bytes;
   if (n > 70000)
     n = 70000;
@@ -291,6 +291,8 @@ file_call (long n, long a, long b, long c, long d, long e)
       if (b && c == 1)
         return 1; /* a gate */
       return a == PLAN_FD ? -EAGAIN : give_bytes (b, (size_t) c);
+    case __NR_pread64:
+      return give_bytes (b, (size_t) c);
     case __NR_write:
       read_bytes (b, (size_t) c);
       return c > 1 && !fake_chance (8) ? 1 + fake_chance ((u32) c) : c;

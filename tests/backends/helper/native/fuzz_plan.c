@@ -3,6 +3,9 @@
 #include "fake_kernel.h"
 #include "plan.h"
 
+/* Its state has to be put back after each input. */
+#include "procs.c"
+
 int LLVMFuzzerTestOneInput (const u8 *data, size_t size);
 
 long
@@ -38,6 +41,7 @@ LLVMFuzzerTestOneInput (const u8 *data, size_t size)
   if (size < 4)
     return 0;
   memset (&plan, 0, sizeof plan);
+  table = NULL;
   fake_begin (data, data[2] % 4 ? 0 : data[2] / 4);
   fake.plan = data + 4;
   fake.plan_size = size - 4;

@@ -69,7 +69,11 @@ check_descriptors (void)
   for (int i = 0; i < stream.next; i++)
     open += stream.open[i];
   for (const struct command *c = commands; c; c = c->next)
-    owned++; /* its status pipe */
+    {
+      owned++; /* its status pipe */
+      for (int i = 0; i < METERS; i++)
+        owned += c->meters[i] >= 0;
+    }
   if (open != owned)
     abort ();
 }

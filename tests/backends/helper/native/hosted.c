@@ -82,6 +82,7 @@ check_buffers (long n, long b, long c, long d)
   switch (n)
     {
     case __NR_read:
+    case __NR_pread64:
     case __NR_write:
     case __NR_getdents64:
       check (b, (size_t) c);
@@ -100,10 +101,10 @@ long
 sys6 (long n, long a, long b, long c, long d, long e, long f)
 {
   check_buffers (n, b, c, d);
-  if (n == __NR_close_range && a < REPORT_FD)
+  if (n == __NR_close_range && a < REPORT_FD && (u32) b >= REPORT_FD)
     {
       long r = kernel_call (n, a, REPORT_FD - 1, c, 0, 0, 0);
-      return r < 0 ? r : kernel_call (n, REPORT_FD + 1, b, c, 0, 0, 0);
+      return r < 0 || b == REPORT_FD ? r : kernel_call (n, REPORT_FD + 1, b, c, 0, 0, 0);
     }
   long r = kernel_call (n, a, b, c, d, e, f);
   return n == __NR_mmap ? mapped (r, (size_t) b, d) : r;
