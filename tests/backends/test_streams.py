@@ -137,6 +137,7 @@ async def test_no_descriptor_is_left_by_streams(tmp_path: Path) -> None:
         await sandbox.files.write("big", bytes(24 * MIB))
         await sandbox.files.download("big", tmp_path / "warm")  # the threads of the loop are made
         assert (await sandbox.exec("sleep 0.2 & true")).lingering  # and the one that drains what nobody reads
+        await sandbox.exec("sleep 0.5")  # until it has drained that
         before = open_files()
         for _ in range(3):
             chunks = sandbox.files.read_chunks("big")
