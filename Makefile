@@ -8,6 +8,8 @@ SHELL := /bin/sh
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests wait more than they compute. A class shares one sandbox, and a module is checked for what it leaves: both stay whole.
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadscope
 
 .PHONY: demo check lint test test-here test-user test-full bench clean setup
 
@@ -32,14 +34,14 @@ lint: setup
 	$(BIN)/python scripts/backends_doc.py --check
 
 check: lint
-	$(BIN)/python -m pytest -q -m "not native and not package and not full"
+	$(PYTEST) -q -m "not native and not package and not full"
 
 # The two halves wait more than they compute: side by side they take as long as the longer one.
 test: lint
 	$(MAKE) --jobs=2 --output-sync=target test-here test-user
 
 test-here: setup
-	$(BIN)/python -m pytest -m "not full"
+	$(PYTEST) -m "not full"
 
 # As root: the native tests again as a user who is nobody in particular, from a copy that this user can read.
 test-user: setup

@@ -56,6 +56,6 @@ cd "$top/src"
 as_user "$python" -m venv "$top/venv"
 as_user "$@" "$top/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir '.[dev]'
 status=0
-as_user "$top/venv/bin/python" -m pytest -m "native and not full" -p no:cacheprovider || status=$?
+as_user "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -m "native and not full" -p no:cacheprovider || status=$?
 [ "$status" != 5 ] || echo "as_user.sh: no native test was found" >&2
 exit "$status"

@@ -11,17 +11,25 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent / "isandbox" / "isandbox"
-MODULES = ["files", "oneshot", "process", "sandbox"]
-HEADER = "# Made by scripts/unasync.py from isandbox/{name}.py: change that one.\n"
+# Source, as a module below isandbox -> module below isandbox.sync.
+MODULES = {
+    "files.comfort": "files",
+    "files.transfers": "transfers",
+    **{name: name for name in ("oneshot", "process", "sandbox")},
+}
+HEADER = "# Made by scripts/unasync.py from isandbox/{path}: change that one.\n"
 
 SUBSTITUTIONS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in [
         (r"from isandbox\._aio import", "from isandbox.sync._blocking import"),
-        *((rf"from isandbox\.{module} import", f"from isandbox.sync.{module} import") for module in [*MODULES, "factory"]),
+        *(
+            (rf"from isandbox\.{re.escape(source)} import", f"from isandbox.sync.{target} import")
+            for source, target in {**MODULES, "factory": "factory"}.items()
+        ),
         (r"\bawait ", ""),
         (r"\basync (def|with|for)\b", r"\1"),
-        (r"\bAsyncIterator\b", "Iterator"),
+        (r"\bAsync(Iterator|Iterable)\b", r"\1"),
         (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
         (r"``async with``", "``with``"),
     ]
@@ -29,18 +37,19 @@ SUBSTITUTIONS = [
 
 
 def convert(name: str) -> str:
-    text = (PACKAGE / f"{name}.py").read_text()
+    path = f"{name.replace('.', '/')}.py"
+    text = (PACKAGE / path).read_text()
     for pattern, replacement in SUBSTITUTIONS:
         text = pattern.sub(replacement, text)
-    text = HEADER.format(name=name) + text
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", f"{name}.py", "-"]
+    text = HEADER.format(path=path) + text
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", path, "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 def main() -> int:
     stale = []
-    for name in MODULES:
-        target = PACKAGE / "sync" / f"{name}.py"
+    for name, made in MODULES.items():
+        target = PACKAGE / "sync" / f"{made}.py"
         wanted = convert(name)
         if target.exists() and target.read_text() == wanted:
             continue

@@ -251,7 +251,9 @@ do_mkdir (char **argv)
 {
   long r = *argv[1] ? make_parents (argv[0]) : 0;
   if (r == 0)
-    r = SYS (mkdirat, AT_FDCWD, argv[0], 0777);
+    r = SYS (mkdirat, AT_FDCWD, argv[0], *argv[2] ? octal (argv[2]) : 0777);
+  if (r == 0 && *argv[2]) /* the umask had its say */
+    r = SYS (fchmodat, AT_FDCWD, argv[0], octal (argv[2]));
   struct statx st;
   if (r == -EEXIST && *argv[1] && SYS (statx, AT_FDCWD, argv[0], 0, STATX_BASIC, &st) == 0
       && (st.mode & S_IFMT) == S_IFDIR)
@@ -264,8 +266,8 @@ file_operation (struct command *c)
 {
   static const struct { u32 arguments; long (*run) (char **); } table[] = {
     [FILE_READ] = { 3, do_read },     [FILE_WRITE] = { 3, do_write },   [FILE_STAT] = { 1, NULL },
-    [FILE_LIST] = { 1, do_list },     [FILE_MKDIR] = { 2, do_mkdir },   [FILE_REMOVE] = { 2, do_remove },
-    [FILE_RENAME] = { 2, NULL },
+    [FILE_LIST] = { 1, do_list },     [FILE_MKDIR] = { 3, do_mkdir },   [FILE_REMOVE] = { 2, do_remove },
+    [FILE_RENAME] = { 2, NULL },        [FILE_SYMLINK] = { 2, NULL },
   };
   /* Over the file size quota a write fails (EFBIG); it does not kill what would report that. */
   struct kernel_sigaction ignore = { (void *) 1, 0, 0, 0 };
@@ -278,6 +280,8 @@ file_operation (struct command *c)
         r = put_entry (AT_FDCWD, c->argv[0], "");
       else if (operation == FILE_RENAME)
         r = SYS (renameat2, AT_FDCWD, c->argv[0], AT_FDCWD, c->argv[1], 0);
+      else if (operation == FILE_SYMLINK)
+        r = SYS (symlinkat, c->argv[1], AT_FDCWD, c->argv[0]);
       else
         r = table[operation].run (c->argv);
     }

@@ -8,9 +8,10 @@ enum file_operation {
   FILE_WRITE = 2,  /* path, octal mode or "", "append" or "": bytes from stdin; parents are made */
   FILE_STAT = 3,   /* path: one entry to stdout */
   FILE_LIST = 4,   /* path: entries to stdout */
-  FILE_MKDIR = 5,  /* path, "parents" or "" */
+  FILE_MKDIR = 5,  /* path, "parents" or "", octal mode or "": the mode of a directory that is made, not of one that is there */
   FILE_REMOVE = 6, /* path, "recursive" or "" */
   FILE_RENAME = 7, /* path, new path */
+  FILE_SYMLINK = 8, /* path of the link, what it says */
 };
 
 /* u32 length of what follows, u32 mode, u64 size, i64 mtime_ns, u32 uid, u32 gid, name\0, link target\0 */

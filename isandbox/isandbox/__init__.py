@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from isandbox.errors import SandboxError as SandboxError
     from isandbox.errors import SandboxLostError as SandboxLostError
     from isandbox.errors import SandboxNotFoundError as SandboxNotFoundError
+    from isandbox.errors import TransferRefusedError as TransferRefusedError
     from isandbox.errors import UnsupportedError as UnsupportedError
     from isandbox.events import Event as Event
     from isandbox.factory import Creation as Creation
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from isandbox.records import Metrics as Metrics
     from isandbox.records import RunResult as RunResult
     from isandbox.records import SandboxInfo as SandboxInfo
+    from isandbox.records import Transfer as Transfer
     from isandbox.sandbox import ISandbox as ISandbox
 
 _HOME = {
@@ -70,6 +72,7 @@ _HOME = {
     "Metrics": "records",
     "RunResult": "records",
     "SandboxInfo": "records",
+    "Transfer": "records",
     "ISandbox": "sandbox",
 }
 
@@ -106,6 +109,8 @@ __all__ = [
     "SandboxInfo",
     "SandboxLostError",
     "SandboxNotFoundError",
+    "Transfer",
+    "TransferRefusedError",
     "UnsupportedError",
     "Workspace",
     "backend_names",

@@ -96,7 +96,7 @@ def check_signal(number: int) -> int:
     return int(number)
 
 
-def check_input(value: str | bytes | None, name: str = "data") -> bytes | None:
+def check_input(value: str | bytes | bytearray | memoryview | None, name: str = "data") -> bytes | None:
     """Bytes for a command or a file; a text as UTF-8."""
     if value is None or isinstance(value, bytes):
         return value

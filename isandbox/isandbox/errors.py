@@ -11,6 +11,7 @@ Our exception hierarchy:
   x SandboxLostError                            the world did
   x SandboxBusyError
   x PolicyDeniedError (also PermissionError)
+  x TransferRefusedError (also ValueError)      an archive or a tree that is not taken, as a whole
   x ExecFailedError                             only from ``check``; carries the result
     + ExecTimeoutError (also TimeoutError)
     + ExecMemoryError
@@ -114,6 +115,25 @@ class PolicyDeniedError(SandboxError, PermissionError):
     """The policy of this sandbox forbids it."""
 
     code = "policy_denied"
+
+
+class TransferRefusedError(SandboxError, ValueError):
+    """An archive or a tree is not taken: a member breaks a rule, or there is too much of it. Nothing of it is kept.
+
+    ``member`` is its path in the tree, empty when no single one is to blame. ``rule`` is a word: ``path``, ``name``, ``depth``,
+    ``duplicate``, ``link``, ``special``, ``members``, ``bytes``, ``ratio``, ``truncated``, ``malformed``. You do not get it for
+    a file that cannot be read or written: that is the standard library's error.
+    """
+
+    code = "transfer_refused"
+
+    def __init__(self, message: str, *, rule: str = "", member: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.member = member
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.args, self.__dict__))
 
 
 class ExecFailedError(SandboxError):

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EventKind = Literal["created", "exec_started", "exec_ended", "closed", "lost"]
+EventKind = Literal["created", "exec_started", "exec_ended", "transfer", "closed", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """``kind`` says what happened to ``sandbox_id``; ``data`` holds plain values, never an argv, a value of an environment
-    variable or a command's output.
+    variable, a command's output, a file's name or its content.
+
+    ``transfer`` comes from an upload or download, after every 8 MiB or 256 files and at its end: ``direction``, ``files`` and
+    ``bytes`` moved so far, ``total_files``, ``total_bytes``, and ``done``.
     """
 
     kind: EventKind

@@ -140,6 +140,21 @@ class FileInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Transfer:
+    """How far an upload or download is; its result when it has come to its end."""
+
+    files: int
+    """Regular files moved."""
+    bytes: int
+    """Bytes of them."""
+    total_files: int
+    total_bytes: int
+    """As their sizes said before they were read; a file that changed meanwhile moves another number of bytes."""
+    skipped: tuple[str, ...] = field(default=(), repr=False)
+    """Paths in the tree that were left out, with ``unsafe="skip"``."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """A moment of a sandbox, seen from outside it."""
 

@@ -10,12 +10,13 @@ from isandbox._aio import call
 from isandbox.capture import TextDecoder
 from isandbox.command import MAX_OUTPUT_DEFAULT, TIMEOUT_DEFAULT, Command, ProcessSpec, StderrMode, make_spec
 from isandbox.errors import UnsupportedError
-from isandbox.files import Files
+from isandbox.files.comfort import Files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
     from types import TracebackType
 
+    from isandbox.events import EventKind
     from isandbox.process import IProcess
     from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo
 
@@ -28,7 +29,8 @@ class ISandbox(ABC):
     ``os.fork`` nor pickles.
 
     Paths are POSIX; relative ones start at the workspace. File verbs act in the sandbox's own view, as the user that
-    commands run as, and raise the standard library's errors with the path in them.
+    commands run as or as ``user``, and raise the standard library's errors with the path in them. Where users cannot be
+    chosen, ``user=`` is `UnsupportedError`, before anything is done.
     """
 
     @property
@@ -46,34 +48,64 @@ class ISandbox(ABC):
         """
 
     @abstractmethod
-    async def stat(self, path: str) -> FileInfo:
+    async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         """One entry; a link is described, not followed."""
 
     @abstractmethod
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
         """Bytes of a regular file from ``offset``, at most ``limit``. Links are followed inside the sandbox's view.
 
         Without a ``limit`` a file may have 256 MiB; more is `OSError` (EFBIG): code inside can make files of any size.
+        `read_chunks` has no such bound.
         """
 
     @abstractmethod
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        """Create or overwrite a file; missing parents are made. ``mode`` sets the permission bits exactly."""
+    def read_chunks(
+        self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None
+    ) -> AsyncIterator[bytes]:
+        """The same as a stream of chunks, in bounded memory: a slow reader slows the reading.
+
+        Nothing is done before the first chunk is asked for; that is where errors come from. Ending the iteration early, or
+        cancelling it, ends the operation. What comes is what one opened file had while it was read; a failure in the middle
+        is an error, never a shorter file.
+        """
 
     @abstractmethod
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        """The entries of a directory, sorted by name."""
+    async def write(
+        self,
+        path: str,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        """Create or overwrite a file; missing parents are made. ``mode`` sets the permission bits exactly.
+
+        ``data`` is bytes, or a source of them for files of any size: it is asked for more as fast as it is written, and
+        memory stays bounded. The file is written in place, as ``open(path, "wb")`` does: links are followed inside the
+        sandbox's view, other names of the file see the same, and who must never see half of it writes to another name and
+        renames. When the source raises, or the call is cancelled, the writing ends and the error comes out; the file is left
+        with a beginning of the data, or as it was when nothing had been written yet.
+        """
 
     @abstractmethod
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        """Make a directory; with ``parents`` also what is missing above it, and an existing one is no error."""
+    async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        """The entries of a directory, sorted by name. More than fit into 64 MiB of an answer are `OSError` (EFBIG)."""
 
     @abstractmethod
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
+    async def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        """Make a directory; with ``parents`` also what is missing above it, and an existing one is no error.
+
+        ``mode`` sets the permission bits of a directory that is made, exactly; those of an existing one stay.
+        """
+
+    @abstractmethod
+    async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
         """Remove a file, a link (never what it points to) or an empty directory; with ``recursive`` a whole tree."""
 
     @abstractmethod
-    async def rename(self, path: str, target: str) -> None:
+    async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
         """Rename; an existing file at ``target`` is replaced."""
 
     @abstractmethod
@@ -179,6 +211,13 @@ class ISandbox(ABC):
     def files(self) -> Files:
         """Comfort over the file verbs."""
         return Files(self)
+
+    def notify(self, kind: EventKind, data: Mapping[str, str | float | bool | None]) -> None:
+        """Tell the sandbox's ``on_event`` about what is written on top of the verbs. A backend that has one overrides this."""
+
+    async def make_link(self, path: str, target: str, *, user: str | None = None) -> None:
+        """Make a symbolic link at ``path`` that says ``target``. Optional: `UnsupportedError` where the backend cannot."""
+        self._refuse("make_link")
 
     async def pause(self) -> None:
         """Stop every process without ending it. Optional: `UnsupportedError` where the backend cannot."""

@@ -28,9 +28,10 @@ MODULES = list(modules())
 ALLOWED: dict[str, tuple[str, ...]] = {
     "os.environ": ("isandbox._settings", "isandbox.cli.", "isandbox_backends.local.python_helper"),
     "subprocess": (),
-    "ctypes": ("isandbox_backends.local.py_helper.system",),
+    "ctypes": ("isandbox.files._openat2", "isandbox_backends.local.py_helper.system"),
     "random": ("isandbox_backends.seccomp.backend",),
     "secrets": (
+        "isandbox.files.host",
         "isandbox_backends._shared.cgroups.owner",
         "isandbox_backends._shared.scratch",
         "isandbox_backends._shared.start",
@@ -64,7 +65,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.local.python_helper",
         "isandbox_backends.local.py_helper.",
     ),
-    "tempfile": ("isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
+    "tempfile": ("isandbox.files.archive.reader", "isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
 }
 
 

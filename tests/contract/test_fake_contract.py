@@ -14,10 +14,11 @@ from isandbox.testing.contract.errors import ErrorPromises
 from isandbox.testing.contract.files import FilePromises
 from isandbox.testing.contract.lifecycle import LifecyclePromises
 from isandbox.testing.contract.names import HostileNamePromises
+from isandbox.testing.contract.transfers import TransferPromises
 from isandbox.testing.fake import UnscriptedCommandError
 
 
-class TestFake(FilePromises, HostileNamePromises, LifecyclePromises, CancellationPromises, ErrorPromises):
+class TestFake(FilePromises, HostileNamePromises, TransferPromises, LifecyclePromises, CancellationPromises, ErrorPromises):
     """Every group that needs no command, as it stands."""
 
     @classmethod

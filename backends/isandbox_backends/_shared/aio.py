@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from isandbox.command import check_signal
@@ -78,7 +78,7 @@ class AsyncProcess(IProcess):
             finally:
                 self._waiting -= 1
 
-    async def __aiter__(self) -> AsyncIterator[tuple[Stream, bytes]]:
+    async def __aiter__(self) -> AsyncGenerator[tuple[Stream, bytes], None]:
         self._keeping = True
         try:
             while True:

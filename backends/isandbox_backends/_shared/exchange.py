@@ -28,7 +28,16 @@ ANSWER = 5.0
 class Exchange:
     """One command as the host sees it. Times are monotonic seconds."""
 
-    def __init__(self, spec: ProcessSpec, now: float, *, output_quota: int | None = None, keep_all: bool = False) -> None:
+    def __init__(
+        self,
+        spec: ProcessSpec,
+        now: float,
+        *,
+        output_quota: int | None = None,
+        keep_all: bool = False,
+        to_the_end: bool = False,
+    ) -> None:
+        """``to_the_end``: the output ends with the process, as nobody else has its pipes; a part of it is no answer."""
         self.spec = spec
         self.pid: int | None = None
         self.finished = False
@@ -44,6 +53,8 @@ class Exchange:
         self._exit_at = self._last_output = now
         self._status_ended = self._distrusted = False
         self._quota = output_quota
+        self._idle = ANSWER if to_the_end else IDLE
+        self._drain = None if to_the_end else DRAIN
         self._answer_by = None if spec.timeout is None else now + spec.timeout + ANSWER
         self._overdue = False
         self._paused_at: float | None = None
@@ -105,7 +116,8 @@ class Exchange:
             return self._answer_by
         if self._paused_at is not None:
             return None
-        return min(max(self._exit_at, self._last_output) + IDLE, self._exit_at + DRAIN)
+        idle = max(self._exit_at, self._last_output) + self._idle
+        return idle if self._drain is None else min(idle, self._exit_at + self._drain)
 
     def advance(self, now: float) -> None:
         """After each round of reading, and when `due`."""
@@ -158,11 +170,13 @@ class Exchange:
         )
 
     def file_error(self, *, closed: bool = False) -> int:
-        """Errno of a file operation that failed, 0 when it did not."""
+        """Errno of a file operation that failed, 0 when it did not. EFBIG when its answer was over the quota."""
         end = self._report(closed=closed)
         if end.start_errno:
             return end.start_errno
-        return 0 if end.wait_status == 0 else errno.EIO
+        if self.over_output:
+            return errno.EFBIG
+        return 0 if end.wait_status == 0 and not self._open else errno.EIO
 
     def _report(self, *, closed: bool) -> Exit:
         if self._exit is not None and self.lost is None:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from isandbox._verbs import check_mode, check_part
+from isandbox._verbs import check_data, check_mode, check_part
 from isandbox.command import ProcessSpec
-from isandbox.errors import ConfigurationError
 from isandbox.policy import check_path
 from isandbox.records import FileInfo, FileKind
 from isandbox_backends._shared.protocol import FileOperation, ProtocolError
@@ -21,7 +20,11 @@ _ENTRY = struct.Struct("<IQqII")
 _LENGTH = struct.Struct("<I")
 # What one read brings without a limit of the caller's: a command can leave a file of any size for the price of a name.
 READ_CEILING = 256 << 20
-# A file operation may wait for a slow disk, not for ever.
+# What one listing may bring, in bytes of its answer: 200,000 of the longest names, a million and more of usual ones.
+LIST_CEILING = 64 << 20
+# The rest of the answers: one entry, or nothing.
+_SMALL = 16 << 10
+# A file operation may wait for a slow disk, not for ever. A stream takes the time that its other end takes.
 _TIMEOUT = 600.0
 
 
@@ -30,33 +33,56 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FileCall(Generic[T]):
-    """``parse`` turns the operation's output into the verb's value; ``path`` goes into the error."""
+    """``parse`` turns the operation's output into the verb's value; ``path`` goes into the error.
+
+    ``ceiling``: bytes of output past which the operation is ended, EFBIG. It is the host's memory that they go to.
+    """
 
     operation: FileOperation
     spec: ProcessSpec
     path: str
     parse: Callable[[bytes], T]
+    ceiling: int | None = _SMALL
 
 
 def read(path: str, offset: int, limit: int | None) -> FileCall[bytes]:
     check_part(offset, limit)
     if limit is not None:
-        return _call(FileOperation.READ, bytes, path, str(offset), str(limit))
+        return _call(FileOperation.READ, bytes, path, str(offset), str(limit), ceiling=limit)
 
     def whole(raw: bytes) -> bytes:
         if len(raw) > READ_CEILING:
             raise OSError(errno.EFBIG, f"more than {READ_CEILING} bytes; read it in parts, with offset and limit", path)
         return raw
 
-    return _call(FileOperation.READ, whole, path, str(offset), str(READ_CEILING + 1))
+    return _call(FileOperation.READ, whole, path, str(offset), str(READ_CEILING + 1), ceiling=READ_CEILING + 1)
 
 
-def write(path: str, data: bytes, mode: int | None, append: bool) -> FileCall[None]:
-    check_mode(mode)
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise ConfigurationError(f"write: data is bytes, not {type(data).__name__}; files.write takes texts")
-    bits = "" if mode is None else f"{mode:o}"
-    return _call(FileOperation.WRITE, _nothing, path, bits, "append" if append else "", data=bytes(data))
+def read_chunks(path: str, offset: int, limit: int | None) -> FileCall[None]:
+    """The driver hands the output on as it comes; nothing of it is kept."""
+    check_part(offset, limit)
+    argv = (check_path(path, "path"), str(offset), "" if limit is None else str(limit))
+    return FileCall(FileOperation.READ, ProcessSpec(argv=argv, timeout=None, max_output=0), path, _nothing, limit)
+
+
+def write(path: str, data: object, mode: int | None, append: bool) -> FileCall[None]:
+    argv = _write_arguments(mode, append)
+    return _call(FileOperation.WRITE, _nothing, path, *argv, data=check_data(data))
+
+
+def write_chunks(path: str, mode: int | None, append: bool) -> FileCall[None]:
+    """The driver writes the data to stdin as its source gives it."""
+    argv = (check_path(path, "path"), *_write_arguments(mode, append))
+    return FileCall(FileOperation.WRITE, ProcessSpec(argv=argv, stdin="pipe", timeout=None), path, _nothing)
+
+
+def _write_arguments(mode: int | None, append: bool) -> tuple[str, str]:
+    return _octal(mode, "write"), "append" if append else ""
+
+
+def _octal(mode: int | None, verb: str) -> str:
+    check_mode(mode, verb)
+    return "" if mode is None else f"{mode:o}"
 
 
 def stat_entry(path: str) -> FileCall[FileInfo]:
@@ -64,11 +90,15 @@ def stat_entry(path: str) -> FileCall[FileInfo]:
 
 
 def list_dir(path: str) -> FileCall[list[FileInfo]]:
-    return _call(FileOperation.LIST, lambda raw: _listing(raw, path), path)
+    return _call(FileOperation.LIST, lambda raw: _listing(raw, path), path, ceiling=LIST_CEILING)
 
 
-def make_dir(path: str, parents: bool) -> FileCall[None]:
-    return _call(FileOperation.MKDIR, _nothing, path, "parents" if parents else "")
+def make_dir(path: str, parents: bool, mode: int | None) -> FileCall[None]:
+    return _call(FileOperation.MKDIR, _nothing, path, "parents" if parents else "", _octal(mode, "make_dir"))
+
+
+def make_link(path: str, target: str) -> FileCall[None]:
+    return _call(FileOperation.SYMLINK, _nothing, path, check_path(target, "target"))
 
 
 def remove(path: str, recursive: bool) -> FileCall[None]:
@@ -80,10 +110,15 @@ def rename(path: str, target: str) -> FileCall[None]:
 
 
 def _call(
-    operation: FileOperation, parse: Callable[[bytes], T], path: str, *arguments: str, data: bytes | None = None
+    operation: FileOperation,
+    parse: Callable[[bytes], T],
+    path: str,
+    *arguments: str,
+    data: bytes | None = None,
+    ceiling: int = _SMALL,
 ) -> FileCall[T]:
     argv = (check_path(path, "path"), *arguments)
-    return FileCall(operation, ProcessSpec(argv=argv, stdin=data, timeout=_TIMEOUT), path, parse)
+    return FileCall(operation, ProcessSpec(argv=argv, stdin=data, timeout=_TIMEOUT), path, parse, ceiling)
 
 
 def _nothing(raw: bytes) -> None:

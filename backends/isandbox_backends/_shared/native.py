@@ -14,17 +14,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-import isandbox.sandbox
-import isandbox.sync.sandbox
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxLostError, UnsupportedError
 from isandbox.events import Event, EventKind
 from isandbox.sync._blocking import refuse_in_loop
-from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.aio import AsyncProcess
 from isandbox_backends._shared.blocking import BlockingProcess
-from isandbox_backends._shared.endpoints import start_command
+from isandbox_backends._shared.endpoints import enlarge, start_command
 from isandbox_backends._shared.exchange import Exchange
 from isandbox_backends._shared.host_process import end_at_exit, log
+from isandbox_backends._shared.nativefiles import AsyncFileVerbs, BlockingFileVerbs
 from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
     from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
-    from isandbox.records import FileInfo, Metrics, SandboxInfo
+    from isandbox.records import Metrics, SandboxInfo
     from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
@@ -62,12 +60,15 @@ class Core:
 
     def prepare(self, spec: ProcessSpec) -> tuple[dict[str, str], str]:
         """Environment and absolute working directory of a command."""
-        if spec.user is not None:
-            raise UnsupportedError(
-                f"user={spec.user!r}: commands run as one user here; leave it out", option="user", backend=self.info.backend
-            )
+        self.refuse_user(spec.user)
         cwd = os.path.join(self.cwd, spec.cwd) if spec.cwd else self.cwd
         return {**self.env, "PWD": cwd, **spec.env}, cwd
+
+    def refuse_user(self, user: str | None) -> None:
+        if user is not None:
+            raise UnsupportedError(
+                f"user={user!r}: commands run as one user here; leave it out", option="user", backend=self.info.backend
+            )
 
     def begin(self, spec: ProcessSpec) -> tuple[Endpoints, Exchange]:
         self.check_open()
@@ -82,16 +83,25 @@ class Core:
             raise
         return ends, exchange
 
-    def begin_file(self, call: FileCall[T]) -> tuple[Endpoints, Exchange]:
+    def begin_file(self, call: FileCall[T], user: str | None) -> tuple[Endpoints, Exchange]:
         self.check_open()
-        exchange = Exchange(call.spec, time.monotonic(), keep_all=True)
+        self.refuse_user(user)
+        kept = call.spec.max_output > 0
+        exchange = Exchange(call.spec, time.monotonic(), output_quota=call.ceiling, keep_all=kept, to_the_end=True)
         with self._telling_of_a_loss():
-            return start_command(self.client, call.spec, {}, self.cwd, operation=call.operation), exchange
+            ends = start_command(self.client, call.spec, {}, self.cwd, operation=call.operation)
+        if ends.stdin >= 0 and call.spec.stdin == "pipe":
+            enlarge(ends.stdin)
+        return ends, exchange
 
-    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
+    def check_file(self, call: FileCall[T], exchange: Exchange) -> None:
+        """After its end: raise the error of an operation that failed."""
         number = exchange.file_error(closed=self.client.closed)
         if number:
             raise OSError(number, os.strerror(number), call.path)
+
+    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
+        self.check_file(call, exchange)
         try:
             return call.parse(exchange.result().stdout_bytes)
         except ProtocolError as error:
@@ -193,7 +203,7 @@ class Core:
         )
 
 
-class AsyncNative(isandbox.sandbox.ISandbox):
+class AsyncNative(AsyncFileVerbs):
     """The async interface: pipes are readers of the loop that made the sandbox."""
 
     def __init__(self, core: Core) -> None:
@@ -224,38 +234,6 @@ class AsyncNative(isandbox.sandbox.ISandbox):
             ends.give_up(self._core.client)
             raise
 
-    async def _file(self, call: FileCall[T]) -> T:
-        self._check_loop()
-        ends, exchange = self._core.begin_file(call)
-        process = self._process(ends, exchange, lambda: self._core.file_ended(exchange))
-        try:
-            await process.run_to_end()
-        except BaseException:
-            await process.kill()
-            raise
-        return self._core.file_value(call, exchange)
-
-    async def stat(self, path: str) -> FileInfo:
-        return await self._file(fileverbs.stat_entry(path))
-
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await self._file(fileverbs.read(path, offset, limit))
-
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        await self._file(fileverbs.write(path, data, mode, append))
-
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        return await self._file(fileverbs.list_dir(path))
-
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        await self._file(fileverbs.make_dir(path, parents))
-
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
-        await self._file(fileverbs.remove(path, recursive))
-
-    async def rename(self, path: str, target: str) -> None:
-        await self._file(fileverbs.rename(path, target))
-
     async def metrics(self) -> Metrics:
         return self._core.metrics()
 
@@ -282,7 +260,7 @@ class AsyncNative(isandbox.sandbox.ISandbox):
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
 
-class BlockingNative(isandbox.sync.sandbox.ISandbox):
+class BlockingNative(BlockingFileVerbs):
     """The blocking interface: each call polls in its own thread."""
 
     def __init__(self, core: Core) -> None:
@@ -304,38 +282,6 @@ class BlockingNative(isandbox.sync.sandbox.ISandbox):
                 process.kill()
                 raise
         return process
-
-    def _file(self, call: FileCall[T]) -> T:
-        refuse_in_loop()
-        ends, exchange = self._core.begin_file(call)
-        process = BlockingProcess(self._core.client, ends, exchange, lambda: self._core.file_ended(exchange))
-        try:
-            process.run_to_end()
-        except BaseException:
-            process.kill()
-            raise
-        return self._core.file_value(call, exchange)
-
-    def stat(self, path: str) -> FileInfo:
-        return self._file(fileverbs.stat_entry(path))
-
-    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return self._file(fileverbs.read(path, offset, limit))
-
-    def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        self._file(fileverbs.write(path, data, mode, append))
-
-    def list_dir(self, path: str) -> list[FileInfo]:
-        return self._file(fileverbs.list_dir(path))
-
-    def make_dir(self, path: str, *, parents: bool = False) -> None:
-        self._file(fileverbs.make_dir(path, parents))
-
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        self._file(fileverbs.remove(path, recursive))
-
-    def rename(self, path: str, target: str) -> None:
-        self._file(fileverbs.rename(path, target))
 
     def metrics(self) -> Metrics:
         return self._core.metrics()

@@ -65,6 +65,7 @@ class FileOperation(IntEnum):
     MKDIR = 5
     REMOVE = 6
     RENAME = 7
+    SYMLINK = 8
 
 
 class StartFlag(IntFlag):

@@ -90,6 +90,7 @@ class LocalBackend(Backend):
                 "network.none": nowhere,
                 "network.hosts": nowhere,
             },
+            verbs=frozenset({"make_link"}),
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",

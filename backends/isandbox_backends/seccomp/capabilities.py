@@ -38,5 +38,6 @@ CAPABILITIES = Capabilities(
         "network.none": KERNEL,
         "network.hosts": unsupported("leave network out: there is none inside"),
     },
+    verbs=frozenset({"make_link"}),
     weaknesses=_WEAKNESSES,
 )

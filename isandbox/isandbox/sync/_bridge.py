@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError
 from isandbox.sync._blocking import refuse_in_loop
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from isandbox import process, sandbox
     from isandbox.backend import Backend, CreateRequest
     from isandbox.command import ProcessSpec
+    from isandbox.events import EventKind
     from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
 
 T = TypeVar("T")
+_END = object()
 
 
 class _LoopThread:
@@ -123,26 +125,51 @@ class BridgedSandbox(ISandbox):
     def spawn(self, spec: ProcessSpec) -> IProcess:
         return BridgedProcess(self._thread.run(self._inner.spawn(spec)), self._thread)
 
-    def stat(self, path: str) -> FileInfo:
-        return self._thread.run(self._inner.stat(path))
+    def stat(self, path: str, *, user: str | None = None) -> FileInfo:
+        return self._thread.run(self._inner.stat(path, user=user))
 
-    def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return self._thread.run(self._inner.read(path, offset=offset, limit=limit))
+    def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
+        return self._thread.run(self._inner.read(path, offset=offset, limit=limit, user=user))
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        self._thread.run(self._inner.write(path, data, mode=mode, append=append))
+    def read_chunks(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> Iterator[bytes]:
+        chunks = self._inner.read_chunks(path, offset=offset, limit=limit, user=user)
+        try:
+            while (chunk := self._thread.run(_next(chunks))) is not None:
+                yield chunk
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                self._thread.run(chunks.aclose())
 
-    def list_dir(self, path: str) -> list[FileInfo]:
-        return self._thread.run(self._inner.list_dir(path))
+    def write(
+        self,
+        path: str,
+        data: bytes | Iterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        stream = isinstance(data, Iterable) and not isinstance(data, (bytes, bytearray, memoryview, str))
+        given = _from_threads(iter(data)) if stream else data
+        self._thread.run(self._inner.write(path, given, mode=mode, append=append, user=user))  # type: ignore[arg-type]
 
-    def make_dir(self, path: str, *, parents: bool = False) -> None:
-        self._thread.run(self._inner.make_dir(path, parents=parents))
+    def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        return self._thread.run(self._inner.list_dir(path, user=user))
 
-    def remove(self, path: str, *, recursive: bool = False) -> None:
-        self._thread.run(self._inner.remove(path, recursive=recursive))
+    def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        self._thread.run(self._inner.make_dir(path, parents=parents, mode=mode, user=user))
 
-    def rename(self, path: str, target: str) -> None:
-        self._thread.run(self._inner.rename(path, target))
+    def make_link(self, path: str, target: str, *, user: str | None = None) -> None:
+        self._thread.run(self._inner.make_link(path, target, user=user))
+
+    def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
+        self._thread.run(self._inner.remove(path, recursive=recursive, user=user))
+
+    def rename(self, path: str, target: str, *, user: str | None = None) -> None:
+        self._thread.run(self._inner.rename(path, target, user=user))
+
+    def notify(self, kind: EventKind, data: Mapping[str, str | float | bool | None]) -> None:
+        self._inner.notify(kind, data)
 
     def metrics(self) -> Metrics:
         return self._thread.run(self._inner.metrics())
@@ -184,6 +211,12 @@ class BridgedProcess(IProcess):
         chunks = aiter(self._inner)
         while (item := self._thread.run(_next(chunks))) is not None:
             yield item
+
+
+async def _from_threads(chunks: Iterator[Any]) -> AsyncIterator[Any]:
+    """A source of the caller's may block, or use the sandbox: not in the thread that serves all of them."""
+    while (chunk := await asyncio.to_thread(next, chunks, _END)) is not _END:
+        yield chunk
 
 
 async def _next(chunks: AsyncIterator[T]) -> T | None:

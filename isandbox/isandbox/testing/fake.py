@@ -11,13 +11,13 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from isandbox._request import request_for
-from isandbox._verbs import check_mode, check_part
+from isandbox._verbs import check_data, check_mode, check_part
 from isandbox.backend import CreateRequest
 from isandbox.command import Command, ProcessSpec, check_command
 from isandbox.errors import SandboxClosedError, UnsupportedError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WORKSPACE = "/workspace"
 _NUMBERS = itertools.count(1)
 _log = logging.getLogger("isandbox")
+_CHUNK = 1 << 16
 
 
 class UnscriptedCommandError(AssertionError):
@@ -122,36 +123,63 @@ class FakeSandbox(ISandbox):
         self._emit("exec_started", id=number)
         return FakeProcess(spec, answer, delay, self._closed, lambda: self._emit("exec_ended", id=number))
 
-    async def stat(self, path: str) -> FileInfo:
-        self._check_open()
+    async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
+        self._check(user)
         return self._store.stat(path)
 
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        self._check_open()
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
+        self._check(user)
         check_part(offset, limit)
         data = self._store.read(path)
         return data[offset:] if limit is None else data[offset : offset + limit]
 
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        self._check_open()
-        check_mode(mode)
-        self._store.write(path, data, mode, append=append)
+    async def read_chunks(
+        self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None
+    ) -> AsyncIterator[bytes]:
+        data = await self.read(path, offset=offset, limit=limit, user=user)
+        for start in range(0, len(data), _CHUNK):
+            self._check_open()
+            yield data[start : start + _CHUNK]
+            await asyncio.sleep(0)
 
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        self._check_open()
+    async def write(
+        self,
+        path: str,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        self._check(user)
+        check_mode(mode)
+        if not isinstance(data, AsyncIterable):
+            self._store.write(path, check_data(data), mode, append=append)
+            return
+        self._store.write(path, b"", mode, append=append)
+        async for chunk in data:
+            self._check_open()
+            self._store.write(path, check_data(chunk), mode, append=True)
+
+    async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        self._check(user)
         return self._store.list_dir(path)
 
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        self._check_open()
-        self._store.make_dir(path, parents=parents)
+    async def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        self._check(user)
+        check_mode(mode, "make_dir")
+        self._store.make_dir(path, parents=parents, mode=mode)
 
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
-        self._check_open()
+    async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
+        self._check(user)
         self._store.remove(path, recursive=recursive)
 
-    async def rename(self, path: str, target: str) -> None:
-        self._check_open()
+    async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
+        self._check(user)
         self._store.rename(path, target)
+
+    def notify(self, kind: EventKind, data: Mapping[str, str | float | bool | None]) -> None:
+        self._emit(kind, **data)
 
     async def metrics(self) -> Metrics:
         self._check_open()
@@ -165,11 +193,18 @@ class FakeSandbox(ISandbox):
             self._closed.set()
             self._emit("closed")
 
+    def _check(self, user: str | None) -> None:
+        self._check_open()
+        if user is not None:
+            raise UnsupportedError(
+                f"user={user!r}: a fake sandbox has one user; leave it out", option="user", backend=self.backend
+            )
+
     def _check_open(self) -> None:
         if self._closed.is_set() or os.getpid() != self._owner:
             raise SandboxClosedError(f"sandbox {self._info.id} is closed")
 
-    def _emit(self, kind: EventKind, **data: str | float) -> None:
+    def _emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self._on_event is None:
             return
         try:

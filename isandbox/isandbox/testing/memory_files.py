@@ -26,6 +26,7 @@ class MemoryFiles:
         self._workspace = workspace
         self._files: dict[str, _File] = {}
         self._dirs: dict[str, float] = {"/": time.time()}
+        self._modes: dict[str, int] = {}
         for path in (workspace, "/tmp", "/usr"):
             self._make_parents(posixpath.join(path, "x"))
 
@@ -70,7 +71,7 @@ class MemoryFiles:
         where = self._locate(path)
         name = posixpath.basename(where) or where
         if where in self._dirs:
-            return FileInfo(path, name, "directory", 4096, 0o755, self._dirs[where], 1000, 1000)
+            return FileInfo(path, name, "directory", 4096, self._modes.get(where, 0o755), self._dirs[where], 1000, 1000)
         if where not in self._files:
             raise _error(errno.ENOENT, path)
         file = self._files[where]
@@ -91,12 +92,14 @@ class MemoryFiles:
         path = prefix + entry.name
         return FileInfo(path, entry.name, entry.kind, entry.size, entry.mode, entry.mtime, entry.uid, entry.gid)
 
-    def make_dir(self, path: str, *, parents: bool) -> None:
+    def make_dir(self, path: str, *, parents: bool, mode: int | None = None) -> None:
         where = self._locate(path)
         if where in self._files or (where in self._dirs and not parents):
             raise _error(errno.EEXIST, path)
         if not parents and posixpath.dirname(where) not in self._dirs:
             raise _error(errno.ENOENT, path)
+        if mode is not None and where not in self._dirs:
+            self._modes[where] = mode
         self._make_parents(posixpath.join(where, "x"))
 
     def remove(self, path: str, *, recursive: bool) -> None:
@@ -112,6 +115,7 @@ class MemoryFiles:
         for p in [*inside, where]:
             self._files.pop(p, None)
             self._dirs.pop(p, None)
+            self._modes.pop(p, None)
 
     def rename(self, path: str, target: str) -> None:
         source, goal = self._locate(path), self._locate(target)
@@ -122,7 +126,7 @@ class MemoryFiles:
         if source == goal:
             return
         self._refuse_rename(source, goal, path)
-        for table in (self._files, self._dirs):
+        for table in (self._files, self._dirs, self._modes):
             for p in [p for p in table if p == source or p.startswith(source + "/")]:
                 table[goal + p[len(source) :]] = table.pop(p)  # type: ignore[assignment]
 

@@ -306,3 +306,42 @@ def test_lingering() -> None:
     x.advance(1.0)
     assert x.result().lingering
     assert not ended(0, lingering=1).result().lingering
+
+
+def operation(**options: Any) -> Exchange:
+    return Exchange(ProcessSpec(argv=("file",), timeout=None), 0.0, keep_all=True, to_the_end=True, **options)
+
+
+def test_a_file_operation_is_read_to_its_end() -> None:
+    """Neither idle time nor a slow host makes half of an answer a whole one; an answer without an end is EIO."""
+    x = operation()
+    x.output("stdout", b"half", 0.5)
+    x.status(report(), 1.0)
+    x.advance(1.0 + DRAIN + IDLE)
+    assert not x.finished
+    x.output("stdout", b", and the rest", 3.0)
+    for stream in ("stdout", "stderr"):
+        x.output_ended(stream)
+    x.advance(3.0)
+    assert x.finished
+    assert x.file_error() == 0
+    assert x.result().stdout_bytes == b"half, and the rest"
+    stuck = operation()
+    stuck.output("stdout", b"half", 0.5)
+    stuck.status(report(), 1.0)
+    assert stuck.due() == pytest.approx(1.0 + ANSWER)
+    stuck.advance(1.0 + ANSWER)
+    assert stuck.finished
+    assert stuck.file_error() == errno.EIO
+
+
+def test_an_answer_over_its_ceiling_is_too_big() -> None:
+    """The driver is told to end the operation, and whichever comes first, its end or the kill, it is EFBIG."""
+    x = operation(output_quota=10)
+    x.output("stdout", b"x" * 11, 0.5)
+    assert x.over_output
+    for stream in ("stdout", "stderr"):
+        x.output_ended(stream)
+    x.status(report(), 1.0)
+    x.advance(1.0)
+    assert x.file_error() == errno.EFBIG

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isandbox import ConfigurationError, FileInfo
+from isandbox._verbs import check_data
 from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.protocol import FileOperation, ProtocolError
 
@@ -30,7 +31,12 @@ def entry(name: bytes, mode: int = stat.S_IFREG | 0o644, size: int = 3, target: 
         (fileverbs.write("a", b"x", 0o640, True), FileOperation.WRITE, ("a", "640", "append")),
         (fileverbs.stat_entry("a"), FileOperation.STAT, ("a",)),
         (fileverbs.list_dir("a"), FileOperation.LIST, ("a",)),
-        (fileverbs.make_dir("a", True), FileOperation.MKDIR, ("a", "parents")),
+        (fileverbs.read_chunks("a", 5, None), FileOperation.READ, ("a", "5", "")),
+        (fileverbs.read_chunks("a", 0, 6), FileOperation.READ, ("a", "0", "6")),
+        (fileverbs.write_chunks("a", 0o600, True), FileOperation.WRITE, ("a", "600", "append")),
+        (fileverbs.make_dir("a", True, None), FileOperation.MKDIR, ("a", "parents", "")),
+        (fileverbs.make_dir("a", False, 0o711), FileOperation.MKDIR, ("a", "", "711")),
+        (fileverbs.make_link("a", "../b"), FileOperation.SYMLINK, ("a", "../b")),
         (fileverbs.remove("a", False), FileOperation.REMOVE, ("a", "")),
         (fileverbs.rename("a", "b"), FileOperation.RENAME, ("a", "b")),
     ],
@@ -61,6 +67,14 @@ def test_requests(call: Any, operation: FileOperation, argv: tuple[str, ...]) ->
         (fileverbs.write, ("a", "text", None, False), "str"),
         (fileverbs.write, ("a", 5, None, False), "int"),
         (fileverbs.write, ("a", None, None, False), "NoneType"),
+        (fileverbs.read_chunks, ("a", -1, None), "offset"),
+        (fileverbs.read_chunks, ("a", None, None), "offset"),
+        (fileverbs.read_chunks, ("a", 0, 1.5), "limit"),
+        (fileverbs.write_chunks, ("a", 0o7777, False), "mode"),
+        (fileverbs.write_chunks, ("", None, False), "empty"),
+        (fileverbs.make_dir, ("a", True, 0o2755), "mode"),
+        (fileverbs.make_link, ("a", ""), "target"),
+        (fileverbs.make_link, ("a", "b\0c"), "target"),
         (fileverbs.rename, ("a", ""), "target"),
         (fileverbs.rename, ("a", "\0"), "target"),
     ],
@@ -75,6 +89,25 @@ def test_requests_that_are_not_valid(verb: Any, arguments: tuple[Any, ...], word
 def test_data_is_anything_of_bytes(data: Any) -> None:
     """Whatever holds bytes is sent as them."""
     assert fileverbs.write("a", data, None, False).spec.stdin == b"abc"
+
+
+@pytest.mark.parametrize("data", ["text", 5, None, [1, 2]])
+def test_a_chunk_is_bytes(data: Any) -> None:
+    """A source that gives anything else is a ConfigurationError, not a helper that waits."""
+    with pytest.raises(ConfigurationError, match="bytes"):
+        check_data(data)
+
+
+def test_what_goes_into_memory_is_bounded() -> None:
+    """Each verb says how much of an answer it takes; a stream keeps nothing and waits as long as its other end does."""
+    assert fileverbs.read("a", 0, 7).ceiling == 7
+    assert fileverbs.read("a", 0, None).ceiling == fileverbs.READ_CEILING + 1
+    assert fileverbs.list_dir("a").ceiling == fileverbs.LIST_CEILING
+    assert (fileverbs.stat_entry("a").ceiling or 0) < 1 << 20
+    stream = fileverbs.read_chunks("a", 0, None)
+    assert (stream.ceiling, stream.spec.max_output, stream.spec.timeout) == (None, 0, None)
+    feed = fileverbs.write_chunks("a", None, False)
+    assert (feed.spec.stdin, feed.spec.timeout) == ("pipe", None)
 
 
 def test_a_listing() -> None:

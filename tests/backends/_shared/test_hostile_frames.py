@@ -194,7 +194,7 @@ def test_a_helper_that_says_nonsense_is_not_believed(sandbox: Any) -> None:
     call = fileverbs.list_dir(".")
     wrong = fileverbs.FileCall(call.operation, call.spec, call.path, fileverbs.remove("x", False).parse)
     with pytest.raises(SandboxLostError, match="broke the protocol"):
-        sandbox._file(wrong)
+        sandbox._file(wrong, None)
     try:
         assert select.select([pidfd], [], [], 10)[0]
     finally:

@@ -64,14 +64,21 @@ def _list(path: bytes) -> None:
     write_all(1, batch)
 
 
-def _mkdir(path: bytes, parents: bytes) -> None:
+def _mkdir(path: bytes, parents: bytes, mode: bytes) -> None:
     if parents:
         _make_parents(path)
     try:
-        os.mkdir(path, 0o777)
+        os.mkdir(path, int(mode, 8) if mode else 0o777)
     except FileExistsError:
         if not parents or not os.path.isdir(path):
             raise
+    else:
+        if mode:  # the umask had its say
+            os.chmod(path, int(mode, 8))
+
+
+def _symlink(path: bytes, target: bytes) -> None:
+    os.symlink(target, path)
 
 
 def _rename(path: bytes, target: bytes) -> None:
@@ -121,7 +128,8 @@ _OPERATIONS: dict[int, tuple[int, Callable[..., None]]] = {
     2: (3, _write),
     3: (1, _stat),
     4: (1, _list),
-    5: (2, _mkdir),
+    5: (3, _mkdir),
     6: (2, remove),
     7: (2, _rename),
+    8: (2, _symlink),
 }

@@ -35,6 +35,7 @@ from isandbox.testing.contract.programs import ProgramPromises
 from isandbox.testing.contract.quotas import QuotaPromises
 from isandbox.testing.contract.stdin import StdinPromises
 from isandbox.testing.contract.sync import SyncPromises
+from isandbox.testing.contract.transfers import TransferPromises, TransferViewPromises
 
 
 class SandboxContract(
@@ -52,6 +53,8 @@ class SandboxContract(
     HostileNamePromises,
     HostileNameCommandPromises,
     QuotaPromises,
+    TransferPromises,
+    TransferViewPromises,
     LifecyclePromises,
     LifecycleCommandPromises,
     ConcurrencyPromises,

@@ -102,9 +102,10 @@ class FilePromises(Contract):
         assert await read("part", limit=0) == b""
         assert await read("part", offset=8, limit=100) == b"89"
         assert await read("part", offset=1 << 40) == b""
-        for part in ({"offset": -1}, {"limit": -1}):
-            with pytest.raises(ConfigurationError):
-                await read("part", **part)
+        with pytest.raises(ConfigurationError):
+            await read("part", offset=-1)
+        with pytest.raises(ConfigurationError):
+            await read("part", limit=-1)
 
     async def test_what_is_no_content_is_refused(self, sandbox: ISandbox) -> None:
         """Writing None, a number or a list, or with an impossible mode, is ConfigurationError and makes no file."""
@@ -229,9 +230,9 @@ class FileViewPromises(Contract):
 
     async def test_a_deep_tree_is_removed(self, sandbox: ISandbox) -> None:
         """A tree of two thousand levels is removed."""
-        await sandbox.exec(
-            "mkdir deep && cd deep && n=0; while [ $n -lt 2000 ]; do mkdir d && cd d; n=$((n+1)); done", check=True
-        )
+        thousand = "p=$(printf 'd/%.0s' $(seq 1000))"
+        made = await sandbox.exec(f"{thousand}; mkdir -p deep/$p && cd deep/$p && mkdir -p $p && cd $p && touch at-the-bottom")
+        assert made.ok, made.stderr
         await sandbox.files.remove("deep", recursive=True)
         assert not await sandbox.files.exists("deep")
 

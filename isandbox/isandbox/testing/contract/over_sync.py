@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from isandbox.errors import ConfigurationError
+from isandbox.files.comfort import Files
 from isandbox.process import IProcess
 from isandbox.sandbox import ISandbox
 from isandbox.testing.contract.base import Contract, blocking_of
@@ -19,7 +22,7 @@ from isandbox.testing.contract.base import Contract, blocking_of
 if TYPE_CHECKING:
     from isandbox import sync
     from isandbox.command import ProcessSpec
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream, Transfer
 
 T = TypeVar("T")
 _END = object()
@@ -77,6 +80,53 @@ class OverSyncProcess(IProcess):
             yield item
 
 
+class _Pulled:
+    """An async source for a thread: each chunk is asked for in the loop that made this."""
+
+    def __init__(self, source: AsyncIterable[bytes]) -> None:
+        self._chunks = aiter(source)
+        self._loop = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._asked: Future[Any] | None = None
+
+    def __iter__(self) -> _Pulled:
+        return self
+
+    def __next__(self) -> bytes:
+        self._asked = asyncio.run_coroutine_threadsafe(self._next(), self._loop)
+        if self._stop.is_set():  # after the assignment: `cancel` looks in the other order
+            self._asked.cancel()
+        chunk = self._asked.result()
+        if chunk is _END:
+            raise StopIteration
+        return chunk  # type: ignore[no-any-return]
+
+    async def _next(self) -> Any:
+        return await anext(self._chunks, _END)
+
+    def cancel(self) -> None:
+        self._stop.set()
+        if self._asked is not None:
+            self._asked.cancel()
+
+
+class OverSyncFiles(Files):
+    """Transfers are the blocking interface's own; all else is its verbs."""
+
+    def __init__(self, sandbox: OverSync) -> None:
+        super().__init__(sandbox)
+        self._inner = sandbox.inner.files
+
+    async def upload(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.upload, *arguments, **options)
+
+    async def upload_archive(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.upload_archive, *arguments, **options)
+
+    async def download(self, *arguments: Any, **options: Any) -> Transfer:
+        return await _call(self._inner.download, *arguments, **options)
+
+
 class OverSync(ISandbox):
     """``inner`` is a sandbox of `isandbox.sync`."""
 
@@ -87,6 +137,10 @@ class OverSync(ISandbox):
     @property
     def info(self) -> SandboxInfo:
         return self.inner.info
+
+    @cached_property
+    def files(self) -> Files:
+        return OverSyncFiles(self)
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
         process, loop = self._home
@@ -99,26 +153,60 @@ class OverSync(ISandbox):
             await _call((await spawning).kill)
             raise
 
-    async def stat(self, path: str) -> FileInfo:
-        return await _call(self.inner.stat, path)
+    async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
+        return await _call(self.inner.stat, path, user=user)
 
-    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> bytes:
-        return await _call(self.inner.read, path, offset=offset, limit=limit)
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None) -> bytes:
+        return await _call(self.inner.read, path, offset=offset, limit=limit, user=user)
 
-    async def write(self, path: str, data: bytes, *, mode: int | None = None, append: bool = False) -> None:
-        await _call(self.inner.write, path, data, mode=mode, append=append)
+    async def read_chunks(
+        self, path: str, *, offset: int = 0, limit: int | None = None, user: str | None = None
+    ) -> AsyncIterator[bytes]:
+        chunks = self.inner.read_chunks(path, offset=offset, limit=limit, user=user)
+        try:
+            while (chunk := await _call(next, chunks, _END)) is not _END:
+                yield chunk
+        finally:
+            await _call(chunks.close)  # type: ignore[attr-defined]
 
-    async def list_dir(self, path: str) -> list[FileInfo]:
-        return await _call(self.inner.list_dir, path)
+    async def write(
+        self,
+        path: str,
+        data: bytes | AsyncIterable[bytes],
+        *,
+        mode: int | None = None,
+        append: bool = False,
+        user: str | None = None,
+    ) -> None:
+        options = {"mode": mode, "append": append, "user": user}
+        if not isinstance(data, AsyncIterable):
+            await _call(self.inner.write, path, data, **options)
+            return
+        source = _Pulled(data)
+        call = asyncio.ensure_future(_call(self.inner.write, path, source, **options))
+        try:
+            await asyncio.shield(call)
+        except asyncio.CancelledError:  # a thread cannot be cancelled: its source fails instead
+            source.cancel()
+            await asyncio.wait({call})
+            if not call.cancelled():
+                call.exception()
+            raise
 
-    async def make_dir(self, path: str, *, parents: bool = False) -> None:
-        await _call(self.inner.make_dir, path, parents=parents)
+    async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
+        return await _call(self.inner.list_dir, path, user=user)
 
-    async def remove(self, path: str, *, recursive: bool = False) -> None:
-        await _call(self.inner.remove, path, recursive=recursive)
+    async def make_dir(self, path: str, *, parents: bool = False, mode: int | None = None, user: str | None = None) -> None:
+        await _call(self.inner.make_dir, path, parents=parents, mode=mode, user=user)
 
-    async def rename(self, path: str, target: str) -> None:
-        await _call(self.inner.rename, path, target)
+    async def make_link(self, path: str, target: str, *, user: str | None = None) -> None:
+        await _call(self.inner.make_link, path, target, user=user)
+
+    async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
+        await _call(self.inner.remove, path, recursive=recursive, user=user)
+
+    async def rename(self, path: str, target: str, *, user: str | None = None) -> None:
+        await _call(self.inner.rename, path, target, user=user)
 
     async def metrics(self) -> Metrics:
         return await _call(self.inner.metrics)

@@ -36,7 +36,9 @@ class Directories(KernelFs):
     """The machine's /proc, and plain directories in place of groups."""
 
 
-@pytest.mark.parametrize(("name", "stays"), [*((name, False) for name in REMOVED), *((name, True) for name in KEPT)])
+@pytest.mark.parametrize(
+    ("name", "stays"), [*((name, False) for name in REMOVED), *((name, True) for name in KEPT)], ids=range(len(REMOVED + KEPT))
+)
 def test_who_is_dead(tmp_path: Any, name: str, stays: bool) -> None:
     """Only a name of our own form whose process, in this pid namespace, does not exist any more."""
     (tmp_path / name / "c1").mkdir(parents=True)
