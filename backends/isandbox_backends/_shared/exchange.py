@@ -51,7 +51,7 @@ class Exchange:
         self._decoder = Decoder()
         self._exit: Exit | None = None
         self._exit_at = self._last_output = now
-        self._status_ended = False
+        self._status_ended = self._distrusted = False
         self._quota = output_quota
         self._idle = ANSWER if to_the_end else IDLE
         self._drain = None if to_the_end else DRAIN
@@ -84,14 +84,15 @@ class Exchange:
     def status(self, data: bytes, now: float) -> None:
         """Bytes from the status pipe; empty at its end."""
         try:
-            for reply in self._decoder.feed(data):
-                if isinstance(reply, Started):
+            for reply in () if self._distrusted else self._decoder.feed(data):
+                if isinstance(reply, Started) and self.pid is None and self._exit is None:
                     self.pid = reply.pid
                 elif isinstance(reply, Exit) and self._exit is None:
                     self._exit, self._exit_at = reply, now
                 else:
                     raise ProtocolError(f"{type(reply).__name__} out of turn")
         except ProtocolError as error:
+            self._distrusted = True  # also where the result stands: what more it says is not even kept
             self._lose(f"its helper broke the protocol: {error}")
         if not data:
             self._status_ended = True
