@@ -215,6 +215,20 @@ def test_a_killed_host_leaves_groups_for_the_next_to_remove(tmp_path: Path) -> N
 
 
 @NATIVE
+async def test_why_there_is_no_group_is_told(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer of a quota that is watched says why: nobody needs a group, nobody wanted one, or none can be made."""
+    monkeypatch.setattr(holding, "_place", lambda _: Unavailable("there are none today"))
+    quotas = Quotas(memory="64MiB")
+    for creation, why in (
+        (create_sandbox(backend), "absent (no quota of this sandbox needs one)"),
+        (create_sandbox(backend, quotas=quotas, cgroup="never"), "absent (cgroup='never')"),
+        (create_sandbox(backend, quotas=quotas), "absent (there are none today)"),
+    ):
+        async with creation as sandbox:
+            assert sandbox.info.layers["cgroup"] == why
+
+
+@NATIVE
 def test_require_is_held_or_refused(backend: str) -> None:
     """cgroup='require' without groups, or without a quota that they hold, is refused by name when the options are given."""
     with pytest.raises(UnsupportedError, match="cgroup='require'") as caught:
