@@ -358,6 +358,9 @@ keeper_main (void *arg)
   for (int fd = 0; fd < 3; fd++)
     SYS (close, fd);
   SYS (close, KEEPER_SCRIPT_FD);
+  for (int i = 0; i < MAX_JOINS; i++)
+    if (c->joins[i] >= 0)
+      SYS (close, c->joins[i]);
   if ((c->start.flags & START_WANT_STARTED) && !c->start_errno)
     {
       u32 started[2] = { c->start.id, (u32) r };
