@@ -164,10 +164,12 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
   long pid = -EAGAIN;
+  commands_alive++; /* before: its keeper may ask at once */
   if (c->own_processes <= MAX_COMMANDS)
     pid = clone_call (CLONE_VM | SIGCHLD, c->keeper_stack + STACK_SIZE, keeper_main, c);
   if (pid < 0)
     {
+      commands_alive--;
       c->start_errno = (u32) -pid;
       c->start_stage = STAGE_IDENTITY;
       keeper_report (c->fd_status, c, 127 << 8, 0);
@@ -178,7 +180,6 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   c->keeper = (i32) pid;
   c->next = commands;
   commands = c;
-  commands_alive++;
   /* The keeper has its own copies. Ours would keep the pipes open when the command has ended. The status pipe stays: if
    * the keeper is murdered, the server reports in its place. */
   close_pipes (c);

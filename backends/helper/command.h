@@ -12,8 +12,12 @@
 #include "protocol.h"
 
 #define MAX_COMMANDS 1024
+#ifndef STACK_SIZE /* a build with a sanitiser has larger frames, */
 #define STACK_SIZE 16384
+#endif
+#ifndef INLINE_REQUEST /* and sees the ends of what is mapped apart */
 #define INLINE_REQUEST 8192
+#endif
 
 #define OWN_END (~0u)
 

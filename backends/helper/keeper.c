@@ -125,8 +125,9 @@ become_command_user (const struct command *c)
         return r;
     }
   /* The memory is still the server's, and a change of uid may have opened it (fs.suid_dumpable). */
-  SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
-  SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* after setresuid, which clears it */
+  if ((r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0
+      || (r = SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0) /* after setresuid, which clears it */
+    return r;
   SYS (umask, 022);
   u64 none = 0;
   return SYS (rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
@@ -188,8 +189,7 @@ child_main (void *arg)
 {
   struct command *c = arg;
   long r;
-  SYS0 (setsid);
-  if ((r = become_command_user (c)) < 0)
+  if ((r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0)
     return stop (c, STAGE_IDENTITY, r);
   if ((r = SYS (chdir, c->cwd)) < 0)
     return stop (c, STAGE_CWD, r);
@@ -336,11 +336,9 @@ keeper_main (void *arg)
 {
   struct command *c = arg;
   SYS (prctl, PR_SET_NAME, "isandbox-keeper", 0, 0, 0);
-  SYS (prctl, PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
-  long r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  if (r == 0)
-    r = arrange_descriptors (c);
-  if (r < 0)
+  long r;
+  if ((r = SYS (prctl, PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0)) < 0 || (r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0
+      || (r = arrange_descriptors (c)) < 0)
     {
       stop (c, STAGE_STDIO, r);
       keeper_report (c->fd_status, c, 127 << 8, 0);
@@ -360,6 +358,9 @@ keeper_main (void *arg)
   for (int fd = 0; fd < 3; fd++)
     SYS (close, fd);
   SYS (close, KEEPER_SCRIPT_FD);
+  for (int i = 0; i < MAX_JOINS; i++)
+    if (c->joins[i] >= 0)
+      SYS (close, c->joins[i]);
   if ((c->start.flags & START_WANT_STARTED) && !c->start_errno)
     {
       u32 started[2] = { c->start.id, (u32) r };

@@ -99,7 +99,7 @@ launch (void)
   await_release (gate[0]);
   SYS (close, gate[0]);
 
-  SYS0 (setsid);
+  must (SYS0 (setsid), "session", ""); /* the caller's terminal is not ours */
   must (SYS (mount, 0, "/", 0, MS_REC | MS_PRIVATE, 0), "private mounts", "");
   if (!early)
     mounts_open_sources ();

@@ -14,9 +14,10 @@ forget_the_host (void)
 {
   struct kernel_sigaction standard = { 0, 0, 0, 0 };
   for (int signal = 1; signal <= 64; signal++)
-    SYS (rt_sigaction, signal, &standard, 0, 8);
+    if (signal != SIGKILL && signal != SIGSTOP)
+      must (SYS (rt_sigaction, signal, &standard, 0, 8), "start", "signals");
   u64 none = 0;
-  SYS (rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
+  must (SYS (rt_sigprocmask, SIG_SETMASK, &none, 0, 8), "start", "signal mask");
   must (SYS (close_range, CONTROL_FD + 1, ~0u, 0), "start", "close descriptors");
   long null = must (SYS (openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0), "start", "/dev/null");
   for (int fd = 0; fd < 3; fd++)
@@ -43,7 +44,7 @@ helper_main (int argc, char **argv)
     {
       u32 pid = (u32) SYS0 (getpid);
       must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &pid, sizeof pid), "launch", "report");
-      SYS0 (setsid);
+      must (SYS0 (setsid), "session", "");
       must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", "");
     }
   serve ();

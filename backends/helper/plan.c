@@ -53,6 +53,21 @@ check_file (const struct record *r)
     bad ("file content");
 }
 
+/* "INSIDE OUTSIDE COUNT": the kernel reads it, and so does who makes an id-mapped mount. */
+static void
+check_id_map (const char *s)
+{
+  for (int field = 0; field < 3; field++)
+    {
+      if (*s < '0' || *s > '9')
+        bad ("id map");
+      take_num (&s);
+      if (*s != (field < 2 ? ' ' : 0))
+        bad ("id map");
+      s++;
+    }
+}
+
 /* Fixed bytes, then terminated strings; TAIL allows bytes after them. */
 static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_MODE] = { sizeof (struct plan_mode), 0, 0 },
@@ -90,6 +105,8 @@ take_record (const struct record *r)
     case PLAN_ID_MAPS:
       plan.uid_map = (const char *) r->data;
       plan.gid_map = plan.uid_map + str_len (plan.uid_map) + 1;
+      check_id_map (plan.uid_map);
+      check_id_map (plan.gid_map);
       break;
     case PLAN_FILE:
       check_file (r);

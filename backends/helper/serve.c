@@ -174,10 +174,12 @@ reap_children (void)
     }
 }
 
+/* At most 24 days: a time-out may be twice as long, and a negative number would be no end at all. */
 static int
 ms_until (u64 when, u64 now)
 {
-  return when <= now ? 0 : (int) ((when - now) / 1000000) + 1;
+  u64 ms = when <= now ? 0 : (when - now) / 1000000 + 1;
+  return ms < 0x7fffffff ? (int) ms : 0x7fffffff;
 }
 
 static int
@@ -219,7 +221,7 @@ void
 serve (void)
 {
   u64 all = ~0ull;
-  SYS (rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+  must (SYS (rt_sigprocmask, SIG_SETMASK, &all, 0, 8), "serve", "signal mask");
   u64 child = 1ull << (SIGCHLD - 1);
   long signals = must (SYS (signalfd4, -1, &child, 8, O_CLOEXEC | O_NONBLOCK), "serve", "signalfd");
   if (signals != SIGNAL_FD)

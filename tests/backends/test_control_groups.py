@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from isandbox import Quotas, UnsupportedError, create_sandbox
+from isandbox import Quotas, SandboxClosedError, UnsupportedError, create_sandbox
+from isandbox_backends._shared import holding
+from isandbox_backends._shared.cgroups import Place, Unavailable
 from isandbox_backends._shared.holding import usable_controllers
 
 pytestmark = pytest.mark.native
@@ -23,6 +25,15 @@ NATIVE = pytest.mark.parametrize("backend", ["seccomp", "local"])
 def ours(pid: int | None = None) -> set[str]:
     """Groups that a process made: other tests may run on this machine."""
     return {str(path) for path in Path("/sys/fs/cgroup").glob(f"**/isandbox-*-{pid or os.getpid()}-*") if path.is_dir()}
+
+
+def holding_processes(group: str) -> list[str]:
+    """Names of the commands' groups in a sandbox's group in which something runs."""
+    return [path.parent.name for path in Path(group).glob("c*/cgroup.procs") if path.read_text()]
+
+
+def cpu_stat(group: str) -> dict[str, int]:
+    return {key: int(value) for key, value in map(str.split, Path(group, "cpu.stat").read_text().splitlines())}
 
 
 @groups
@@ -62,8 +73,63 @@ async def test_nothing_is_left_whatever_runs(backend: str) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await sandbox.files.write("x", "y")
-        left = {path.rsplit("/", 1)[1] for path in ours() - before}
-        assert len(left) == 1, "the background child's group stays with it, and no other"
+        assert len({path.rsplit("/", 1)[1] for path in ours() - before}) == 1
+        for group in ours() - before:
+            assert len(holding_processes(group)) == 1, "the background child's"
+    assert ours() == before
+
+
+@groups
+@NATIVE
+async def test_a_command_costs_no_memory_for_ever(backend: str, tmp_path: Path) -> None:
+    """Hundreds of commands that leave a file each start under a small quota; a group for each would have used it up."""
+    options = {"workspace": tmp_path} if backend == "local" else {}
+    async with create_sandbox(backend, quotas=Quotas(memory="4MiB"), **options) as sandbox:  # type: ignore[arg-type]
+        for n in range(300):
+            result = await sandbox.exec(f"echo x > f{n}")
+            assert (n, result.fault, result.exit_code, result.start_error) == (n, None, 0, None)
+
+
+@groups
+async def test_closing_beside_a_start_is_a_closed_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that finds its group gone because another thread closes the sandbox fails with that, not with a start."""
+    async with create_sandbox("seccomp", quotas=Quotas(memory="64MiB")) as sandbox:
+        core = sandbox._core  # type: ignore[attr-defined]
+        begin = core.group.begin
+
+        def outrun(id: int) -> object:
+            core.end()
+            return begin(id)
+
+        monkeypatch.setattr(core.group, "begin", outrun)
+        with pytest.raises(SandboxClosedError):
+            await sandbox.exec("true")
+
+
+UNIFIED = next((Path(d) for d in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if Path(d, "cgroup.controllers").exists()), None)
+
+
+@pytest.mark.skipif(
+    UNIFIED is None or os.geteuid() != 0, reason="needs root and a cgroup v2 mount, with or without controllers"
+)
+@NATIVE
+async def test_version_2_on_the_real_kernel(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands join a v2 group from inside their namespaces, are counted by its cpu.stat, and leave nothing of it."""
+    before = ours()
+    found = Place("v2", {"cpuacct": str(UNIFIED)})  # every v2 group counts this, whatever its controllers
+    monkeypatch.setattr(holding, "_place", lambda wanted: found if wanted == {"cpuacct"} else Unavailable("not here"))
+    async with create_sandbox(backend, quotas=Quotas(cpu_time=0.3)) as sandbox:
+        assert sandbox.info.layers["cgroup"] == "enforced (v2 (cpuacct))"
+        (group,) = ours() - before
+        result = await sandbox.exec(
+            "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; cat /proc/self/cgroup; ls /proc/self/fd"
+        )
+        assert f"0::/{Path(group).name}/c1\n" in result.stdout
+        assert result.stdout.splitlines()[-4:] == ["0", "1", "2", "3"]
+        assert 0 < cpu_stat(f"{group}/c1")["usage_usec"] <= 1.1e6 * result.cpu_time + 10_000
+        assert (await sandbox.exec("while :; do :; done", timeout=60)).fault == "cpu"
+        assert (await sandbox.exec("sleep 60 >/dev/null 2>&1 & echo x")).lingering
+        assert holding_processes(group) == ["c1"]
     assert ours() == before
 
 
@@ -146,6 +212,20 @@ def test_a_killed_host_leaves_groups_for_the_next_to_remove(tmp_path: Path) -> N
     assert ours(pid)
     assert run("s.close()")[1] == 0
     assert ours(pid) == set()
+
+
+@NATIVE
+async def test_why_there_is_no_group_is_told(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layer of a quota that is watched says why: nobody needs a group, nobody wanted one, or none can be made."""
+    monkeypatch.setattr(holding, "_place", lambda _: Unavailable("there are none today"))
+    quotas = Quotas(memory="64MiB")
+    for creation, why in (
+        (create_sandbox(backend), "absent (no quota of this sandbox needs one)"),
+        (create_sandbox(backend, quotas=quotas, cgroup="never"), "absent (cgroup='never')"),
+        (create_sandbox(backend, quotas=quotas), "absent (there are none today)"),
+    ):
+        async with creation as sandbox:
+            assert sandbox.info.layers["cgroup"] == why
 
 
 @NATIVE

@@ -137,6 +137,8 @@ async def test_no_descriptor_is_left_by_streams(tmp_path: Path) -> None:
     async with create_sandbox("local") as sandbox:
         await sandbox.files.write("big", bytes(24 * MIB))
         await sandbox.files.download("big", tmp_path / "warm")  # the threads of the loop are made
+        assert (await sandbox.exec("sleep 0.2 & true")).lingering  # and the one that drains what nobody reads
+        await sandbox.exec("sleep 0.5")  # until it has drained that
         before = open_files()
         for _ in range(3):
             chunks = sandbox.files.read_chunks("big")
@@ -154,6 +156,10 @@ async def test_no_descriptor_is_left_by_streams(tmp_path: Path) -> None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
+        for _ in range(200):  # what a killed command had written is drained by a thread that takes its time
+            if open_files() == before:
+                break
+            await asyncio.sleep(0.05)
         assert open_files() == before
         assert [name for name in os.listdir(tmp_path) if name.startswith(".isandbox")] == []
 

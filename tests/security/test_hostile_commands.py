@@ -155,7 +155,7 @@ STUBBORN = {
     "blocks all signals": "import signal as s\ns.pthread_sigmask(s.SIG_BLOCK, range(1, 65))\n",
     "stops itself": "import os\nos.kill(os.getpid(), 19)\n",
     "closes everything": "import os\nos.closerange(0, 1024)\n",
-    "leaves its session": "import os\nfor _ in range(9):\n os.fork() or os.setsid()\n",
+    "leaves its session": "import os\nfor _ in range(6):\n os.fork() or os.setsid()\n",
     "has no first thread": "import _thread, ctypes, time\n_thread.start_new_thread(time.sleep, (20,))\nctypes.CDLL(None).syscall(EXIT, 0)\n",
     # The child pauses on a stack of its own, and its parent waits for its exec.
     "waits in vfork": "import ctypes as c\nl = c.CDLL(None)\ns = c.create_string_buffer(65536)\n"

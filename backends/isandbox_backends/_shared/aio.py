@@ -226,6 +226,9 @@ class AsyncProcess(IProcess):
                     left = left[os.write(self._ends.stdin, left) :]
                 except BlockingIOError:
                     await self._stdin_writable()
+                else:
+                    if left:  # a command that reads as fast as we write leaves the loop no turn else
+                        await asyncio.sleep(0)
 
     async def _stdin_writable(self) -> None:
         self._writable = self._loop.create_future()

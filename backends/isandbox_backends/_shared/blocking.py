@@ -134,7 +134,11 @@ class BlockingProcess(IProcess):
         if ended:
             self._ends.close_status()
         self._exchange.reported(b"".join(self._reports), now, ended=ended)
-        self._reports_taken = len(self._reports)
+        if self._exchange.distrusted:
+            self._reports_taken = 0
+            self._reports.clear()
+        else:
+            self._reports_taken = len(self._reports)
 
     def _take_output(self, fd: int, now: float) -> None:
         data = self._reader.read(self._ends, fd)

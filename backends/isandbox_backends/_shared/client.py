@@ -116,9 +116,12 @@ class HelperClient:
     def _launched(self, pid: int) -> None:
         if self.pid is not None:
             raise HelperStartError(0, "the helper's answer", "launched twice")
-        self.pid = pid
-        # Where the host ignores SIGCHLD an early end leaves no zombie to open; why it ended is still to be read.
-        with contextlib.suppress(ProcessLookupError):
+        # Not a process of somebody else's: it will be killed by this number. Where the host ignores SIGCHLD an early end leaves
+        # no zombie to ask about or to open; why it ended is still to be read.
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            self.pid = pid
             self._pidfd = open_process(pid)
 
     def wait_ready(self, deadline: float) -> None:

@@ -55,14 +55,18 @@ class Endpoints:
             os.close(fd)
 
     def feed_stdin(self) -> bool:
-        """Write what fits; true while more is pending. A command that does not read any more is no error."""
+        """Write what fits at once; true while more is pending. One write and no more: a command that reads as fast as we write
+        would keep an event loop here for all of the input. A command that does not read any more is no error.
+        """
         try:
-            while self.pending:
+            if self.pending:
                 self.pending = self.pending[os.write(self.stdin, self.pending) :]
         except BlockingIOError:
             return True
         except BrokenPipeError:
-            pass
+            self.pending = memoryview(b"")
+        if self.pending:
+            return True
         self.close_stdin()
         return False
 

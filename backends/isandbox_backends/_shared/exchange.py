@@ -52,6 +52,8 @@ class Exchange:
         self._exit: Exit | None = None
         self._exit_at = self._last_output = now
         self._status_ended = False
+        self.distrusted = False
+        """The helper broke the protocol: nothing that it says is kept any more."""
         self._quota = output_quota
         self._idle = ANSWER if to_the_end else IDLE
         self._drain = None if to_the_end else DRAIN
@@ -87,20 +89,22 @@ class Exchange:
 
     def reported(self, told: bytes, now: float, *, ended: bool) -> None:
         """All that the status pipe has said so far. May be said again: after a Ctrl-C in the middle of it, nothing is lost."""
+        start: Started | None = None
         end: Exit | None = None
         try:
-            for reply in Decoder().feed(told):
-                if isinstance(reply, Started):
-                    self.pid = reply.pid
+            for reply in () if self.distrusted else Decoder().feed(told):
+                if isinstance(reply, Started) and start is None and end is None:
+                    start, self.pid = reply, reply.pid
                 elif isinstance(reply, Exit) and end is None:
                     end = reply
+                    if self._exit is None:
+                        self._exit_at, self._exit = now, end  # in this order: an interruption between the two does no harm
                 else:
                     raise ProtocolError(f"{type(reply).__name__} out of turn")
         except ProtocolError as error:
+            self.distrusted = True  # also where the result stands: what more it says is not even kept
             self._lose(f"its helper broke the protocol: {error}")
-        if end is not None and self._exit is None and self.lost is None:
-            self._exit_at, self._exit = now, end
-        self._told = told
+        self._told = b"" if self.distrusted else told
         if ended:
             self._status_ended = True
             if self._exit is None:

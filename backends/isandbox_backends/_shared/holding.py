@@ -39,11 +39,12 @@ class NativeOptions:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a control group will hold: ``held`` names quotas. Everything else is the plan's business."""
+    """What a control group will hold: ``held`` names quotas. Everything else is the plan's business. ``why`` there is none."""
 
     place: Place | None = None
     limits: Limits = NO_LIMITS
     held: frozenset[str] = frozenset()
+    why: str = "no quota of this sandbox needs one"
 
     @property
     def controllers(self) -> frozenset[str]:
@@ -73,17 +74,19 @@ def _place(wanted: frozenset[str]) -> Place | Unavailable:
 def hold(policy: Policy, use: CgroupUse, backend: str) -> Holding:
     """Decide what a control group holds. Raises `UnsupportedError` for ``require`` where there is none."""
     wanted = _wanted(policy)
-    if use == "never" or (use == "auto" and not wanted):
+    if use == "never":
+        return Holding(why="cgroup='never'")
+    if use == "auto" and not wanted:
         return Holding()
     # The more the better: with a group at hand it counts the refused processes too.
     choices = [frozenset({"pids", *wanted}), wanted] if _asked(policy.quotas, "pids", policy.waive) else [wanted]
     places = [_place(choice) for choice in choices if choice]
     place = next((found for found in places if isinstance(found, Place)), None)
     if place is None:
+        why = next((found.why for found in places if isinstance(found, Unavailable)), "no quota here needs one")
         if use == "require":
-            why = next((found.why for found in places if isinstance(found, Unavailable)), "no quota here needs one")
             raise UnsupportedError(f"cgroup='require': {why}; leave it out", option="cgroup", backend=backend)
-        return Holding()
+        return Holding(why=why)
     return _holding(place, policy)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxLostError, UnsupportedError
+from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError, SandboxLostError, UnsupportedError
 from isandbox.events import Event, EventKind
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared.aio import AsyncProcess
@@ -75,7 +75,11 @@ class Core:
         env, cwd = self.prepare(spec)
         exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
         with self._telling_of_a_loss():
-            ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
+            try:
+                ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
+            except SandboxError:
+                self.check_open()  # closed by another thread meanwhile, which took the control group with it
+                raise
         try:
             self.emit("exec_started", id=ends.id)
         except BaseException:  # a Ctrl-C

@@ -25,6 +25,7 @@ _HELLO = struct.Struct("<IIII")
 # What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
 _ERRNO_MAX = 4095
 _PID_MAX = 1 << 22
+_SIGNAL_MAX = 64  # _NSIG
 
 
 class FrameType(IntEnum):
@@ -138,13 +139,26 @@ Reply = Hello | StartFailed | Launched | Started | Exit
 
 
 class Decoder:
-    """Bytes from the helper, in any pieces, to replies. Raises `ProtocolError` for what is none."""
+    """Bytes from the helper, in any pieces, to replies. Raises `ProtocolError` for what is none, and from then on for
+    everything: nothing more is kept.
+    """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._broken = False
 
     def feed(self, data: bytes) -> Iterator[Reply]:
+        if self._broken:
+            raise ProtocolError("more from a peer that broke the protocol")
         self._buffer += data
+        try:
+            yield from self._replies()
+        except ProtocolError:
+            self._broken = True
+            self._buffer.clear()
+            raise
+
+    def _replies(self) -> Iterator[Reply]:
         while len(self._buffer) >= _HEADER.size:
             length, kind, descriptors = _HEADER.unpack_from(self._buffer)
             if length > REPLY_MAX or descriptors:
@@ -182,7 +196,7 @@ def _decode_exit(payload: bytes) -> Exit:
     id_, status, fault, limits, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
     return Exit(
         id=id_,
-        wait_status=status,
+        wait_status=_death(status),
         fault=_fault(fault),
         limits=_limits(limits),
         start_errno=_errno(errno),
@@ -192,6 +206,15 @@ def _decode_exit(payload: bytes) -> Exit:
         cpu_time=(user + system) / 1e6,
         duration=duration / 1e6,
     )
+
+
+def _death(status: int) -> int:
+    """A wait status that says how a process ended: its exit code, or a signal's number and whether core was dumped."""
+    exited = not status & ~0xFF00
+    signalled = not status & ~0xFF and 1 <= status & 0x7F <= _SIGNAL_MAX
+    if not exited and not signalled:
+        raise ValueError(f"not the end of a process: {status}")
+    return status
 
 
 def _fault(number: int) -> Fault | None:

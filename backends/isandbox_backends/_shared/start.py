@@ -131,7 +131,7 @@ def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None
         created_at=datetime.now(UTC),
         capabilities=blueprint.capabilities,
         quotas=request.policy.quotas,
-        layers={**blueprint.layers(client.hello), "cgroup": _cgroup_layer(group)},
+        layers={**blueprint.layers(client.hello), "cgroup": _cgroup_layer(group, blueprint.holding)},
         waived=request.policy.waive,
         labels=request.labels,
     )
@@ -150,5 +150,5 @@ def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None
     return core
 
 
-def _cgroup_layer(group: SandboxGroup | None) -> str:
-    return "absent (no quota of this sandbox needs one)" if group is None else f"enforced ({group.describe()})"
+def _cgroup_layer(group: SandboxGroup | None, holding: Holding) -> str:
+    return f"absent ({holding.why})" if group is None else f"enforced ({group.describe()})"

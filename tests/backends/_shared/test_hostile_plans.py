@@ -139,6 +139,21 @@ def test_no_layer_can_be_left_out(fuzzer: Fuzzer, tag: int) -> None:
     assert fuzzer(sized(plan)) == "error:plan"
 
 
+@pytest.mark.parametrize(
+    "text", ["", " ", "0", "0 ", "0 1", "0 1 ", "0 1 x", "x 1 1", "0  1 1", "0 1 1 ", "0 1 1\n2 2 1", "-1 1 1"]
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_ids_that_are_no_map(fuzzer: Fuzzer, text: str, which: int) -> None:
+    """Three numbers and nothing else: a text that ends sooner would be read past its end."""
+    ((at, _, length),) = (record for record in records(fuzzer.good) if record[1] == 2)
+    maps = fuzzer.good[at + 8 : at + 8 + length].split(b"\0")[:2]
+    maps[which] = text.encode()
+    payload = b"\0".join(maps) + b"\0"
+    record = struct.pack("<II", 2, len(payload)) + payload + b"7" * (-len(payload) % 8)
+    plan = fuzzer.good[:at] + fuzzer.good[at + 8 + (length + 7) // 8 * 8 :] + record
+    assert fuzzer(sized(plan)) == "error:plan"
+
+
 def test_random_bit_flips(fuzzer: Fuzzer) -> None:
     """Any bit but those of the filter, which is a program of its own: an error, or a sandbox, but no crash and no hang."""
     chance = random.Random(20_260_101)  # noqa: S311 - the same every time

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -18,7 +16,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-import isandbox
 from isandbox import Quotas
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxLostError
 from isandbox.sync import create_sandbox
@@ -114,73 +111,6 @@ class TestSaying:
 
 
 class TestExec:
-    def test_streams_and_exit_code(self, box: ISandbox) -> None:
-        """Both streams and the exit code come back."""
-        result = box.exec("echo out; echo err >&2; exit 3")
-        assert (result.stdout, result.stderr, result.exit_code, result.signal, result.fault) == (
-            "out\n",
-            "err\n",
-            3,
-            None,
-            None,
-        )
-
-    def test_stdin_is_at_its_end(self, box: ISandbox) -> None:
-        """Without input a command reads the end of the file at once."""
-        assert box.exec("wc -c").stdout.strip() == "0"
-
-    def test_large_input(self, box: ISandbox) -> None:
-        """50 MiB of input arrive."""
-        assert box.exec("wc -c", input=bytes(50 << 20)).stdout.strip() == str(50 << 20)
-
-    def test_merged_streams(self, box: ISandbox) -> None:
-        """stderr goes where stdout goes, in order."""
-        assert box.exec("echo a; echo b >&2; echo c", stderr="merge").stdout == "a\nb\nc\n"
-
-    def test_long_script(self, box: ISandbox) -> None:
-        """A script that is too long for argv runs from a descriptor, which its children do not get."""
-        result = box.exec("# " + "x" * 300_000 + "\necho long; test -e /dev/fd/3 || echo closed")
-        assert result.stdout == "long\nclosed\n"
-
-    @pytest.mark.parametrize(
-        ("argv", "code"), [(["no-such-program"], 127), (["/no/such"], 127), (["/"], 126), (["/etc/passwd"], 126)]
-    )
-    def test_programs_that_do_not_start(self, box: ISandbox, argv: list[str], code: int) -> None:
-        """Not found is 127, not executable 126, each with the reason."""
-        result = box.exec(argv)
-        assert result.exit_code == code
-        assert result.start_error is not None
-        assert argv[0] in result.start_error
-
-    def test_missing_cwd(self, box: ISandbox) -> None:
-        """A working directory that is not there is a file error."""
-        with pytest.raises(FileNotFoundError):
-            box.exec("pwd", cwd="nowhere")
-
-    def test_cwd(self, box: ISandbox) -> None:
-        """A relative working directory starts at the workspace."""
-        box.files.make_dir("sub")
-        assert box.exec("pwd", cwd="sub").stdout == f"{box.info.workspace}/sub\n"
-
-    def test_path_of_the_command_is_searched(self, box: ISandbox) -> None:
-        """A name without a slash is looked for in the command's own PATH."""
-        box.files.write("bin/greet", "#!/bin/sh\necho hello $1\n", mode=0o755)
-        assert box.exec(["greet", "you"], env={"PATH": f"{box.info.workspace}/bin:/bin"}).stdout == "hello you\n"
-
-    @pytest.mark.parametrize("name", ["TERM", "KILL", "SEGV", "PIPE"])
-    def test_death_by_signal(self, box: ISandbox, name: str) -> None:
-        """Death by signal n is 128 + n, and every signal has its default action."""
-        number = signal.Signals[f"SIG{name}"].value
-        result = box.exec(["sh", "-c", f"kill -{name} $$; sleep 5"])
-        assert (result.exit_code, result.signal) == (128 + number, number)
-
-    def test_signals_reach_the_group(self, box: ISandbox, nap: str) -> None:
-        """A signal goes to the command's whole process group."""
-        process = box.start(f"{nap} & trap 'exit 9' USR1; echo ready; wait")
-        next(iter(process))
-        process.signal(signal.SIGUSR1)
-        assert process.wait().exit_code == 9
-
     def test_nothing_of_the_host_is_inherited(self, box: ISandbox, monkeypatch: pytest.MonkeyPatch) -> None:
         """Environment, open files, umask and session are the command's own."""
         monkeypatch.setenv("HOST_SECRET", "hunter2")
@@ -201,32 +131,6 @@ class TestExec:
             os.close(reader)
             os.close(writer)
 
-    def test_a_handle_writes_and_iterates(self, box: ISandbox) -> None:
-        """The pid is known, stdin is written to, output is iterated."""
-        process = box.start("cat; echo done")
-        assert process.pid is not None
-        assert psutil.pid_exists(process.pid)
-        process.write_stdin(b"abc\n")
-        process.close_stdin()
-        assert b"".join(chunk for _, chunk in process) == b"abc\ndone\n"
-        assert process.wait().exit_code == 0
-
-    def test_background_child_lingers(self, box: ISandbox, nap: str) -> None:
-        """exec returns although a background child lives; closing ends it."""
-        result = box.exec(f"{nap} & echo started")
-        assert (result.stdout, result.lingering) == ("started\n", True)
-        assert _running(nap)
-        box.close()
-        assert not _running(nap)
-
-    def test_usage_is_reported(self, box: ISandbox) -> None:
-        """CPU time, memory and duration of a command are measured."""
-        result = box.exec([sys.executable, "-I", "-S", "-c", "x = bytearray(80 << 20)\nfor _ in range(2_000_000): pass"])
-        assert result.ok
-        assert result.cpu_time > 0
-        assert result.max_rss >= 80 << 20
-        assert result.duration > 0
-
     def test_metrics_leave_the_helper_out(self, box: ISandbox, nap: str) -> None:
         """Keepers do not count as processes of the sandbox."""
         with box.start(nap.split()):
@@ -234,12 +138,6 @@ class TestExec:
 
 
 class TestEnds:
-    def test_timeout(self, box: ISandbox, nap: str) -> None:
-        """A time-out ends the command; the sandbox lives on, and the output so far is there."""
-        result = box.exec(f"echo before; trap '' TERM; {nap}; {nap}", timeout=0.4)
-        assert (result.fault, result.stdout, result.signal) == ("timeout", "before\n", signal.SIGKILL)
-        assert box.exec("echo alive").stdout == "alive\n"
-
     @pytest.mark.skipif(sys.platform != "linux", reason="orphans come back on Linux only")
     def test_timeout_ends_runaways(self, box: ISandbox, nap: str) -> None:
         """Sessions of their own and double forks do not escape, not even at once after the start."""
@@ -247,13 +145,6 @@ class TestEnds:
         result = box.exec(f"{escape}; {nap}", timeout=0.3)
         assert result.fault == "timeout"
         assert not _running(nap)
-
-    def test_timeout_leaves_other_commands_alone(self, box: ISandbox, nap: str) -> None:
-        """Only the command whose time is up is ended."""
-        with box.start("sleep 1.5 & wait; echo other") as other:
-            assert box.exec(f"setsid {nap}", timeout=0.3).fault == "timeout"
-            result = other.wait()
-        assert (result.stdout, result.exit_code) == ("other\n", 0)
 
     def test_fork_storm(self, box: ISandbox, nap: str) -> None:
         """Commands that keep starting processes are ended as a whole."""
@@ -351,66 +242,6 @@ class TestEnds:
 
 
 class TestFiles:
-    def test_write_read_append(self, box: ISandbox) -> None:
-        """Parents are made; ranges and appending work; the mode is exact."""
-        box.files.write("a/b.txt", b"0123456789", mode=0o640)
-        box.files.write("a/b.txt", b"xy", append=True)
-        assert box.files.read_bytes("a/b.txt") == b"0123456789xy"
-        assert box.files.read_bytes("a/b.txt", offset=8, limit=3) == b"89x"
-        assert box.files.stat("a/b.txt").mode == 0o640
-
-    def test_large_file(self, box: ISandbox) -> None:
-        """20 MiB go in and come out."""
-        data = os.urandom(20 << 20)
-        box.files.write("big", data)
-        assert box.files.read_bytes("big") == data
-
-    def test_list_and_stat(self, box: ISandbox) -> None:
-        """Entries carry kind, size and link target, and names that are no UTF-8."""
-        box.exec("echo abc > f; ln -s f link; mkdir d; mkfifo pipe; touch \"$(printf 'caf\\351')\"")
-        found = {entry.name: entry for entry in box.files.list()}
-        assert {name: entry.kind for name, entry in found.items()} == {
-            "f": "file", "link": "symlink", "d": "directory", "pipe": "other", os.fsdecode(b"caf\xe9"): "file",
-        }  # fmt: skip
-        assert (found["f"].size, found["link"].target) == (4, "f")
-        assert box.files.stat("link").kind == "symlink"
-        assert box.files.stat("f").uid == os.getuid()
-
-    def test_rename_and_remove(self, box: ISandbox) -> None:
-        """Renaming replaces; a link is removed, not what it points to."""
-        box.files.write("a", "1")
-        box.files.write("b", "2")
-        box.files.rename("a", "b")
-        box.exec("mkdir d; touch d/kept; ln -s d link")
-        box.files.remove("link", recursive=True)
-        assert [entry.name for entry in box.files.list()] == ["b", "d"]
-        assert box.files.exists("d/kept")
-
-    def test_errors_are_the_library_s(self, box: ISandbox) -> None:
-        """Each failure is the error that the standard library has for it."""
-        box.exec("mkdir d; touch d/x f; mkfifo pipe")
-        for error, call in [
-            (FileNotFoundError, lambda: box.files.read_bytes("none")),
-            (IsADirectoryError, lambda: box.files.read_bytes("d")),
-            (IsADirectoryError, lambda: box.files.write("d", "")),
-            (NotADirectoryError, lambda: box.files.list("f")),
-            (NotADirectoryError, lambda: box.files.write("f/x", "")),
-            (FileExistsError, lambda: box.files.make_dir("d", parents=False)),
-            (FileNotFoundError, lambda: box.files.remove("none")),
-            (FileNotFoundError, lambda: box.files.rename("none", "x")),
-        ]:
-            with pytest.raises(error):
-                call()
-        for call in (lambda: box.files.remove("d"), lambda: box.files.read_bytes("pipe")):
-            with pytest.raises(OSError, match=r"not empty|Invalid"):
-                call()
-
-    def test_make_dir(self, box: ISandbox) -> None:
-        """With parents an existing directory is no error."""
-        box.files.make_dir("a/b/c")
-        box.files.make_dir("a/b/c")
-        assert box.files.stat("a/b/c").kind == "directory"
-
     def test_deep_tree(self, box: ISandbox) -> None:
         """A tree 3,000 deep, with a directory that nobody may enter, is removed."""
         grow = "import os\nname = 'd'\nfor _ in range(3000):\n os.mkdir(name)\n os.chdir(name)\n name = 'x'\n"
@@ -424,53 +255,6 @@ class TestFiles:
         process = box.start("while [ ! -s big ]; do sleep 0.01; done; echo seen")
         box.files.write("big", bytes(5 << 20))
         assert process.wait().stdout == "seen\n"
-
-
-class TestAsync:
-    async def test_exec_and_callbacks(self) -> None:
-        """The async interface runs over the same helper."""
-        async with isandbox.create_sandbox("local", helper="python") as sandbox:
-            chunks: list[str] = []
-            result = await sandbox.exec(
-                "cat; printf 'caf\\303'; sleep 0.1; printf '\\251'", input="x", on_stdout=chunks.append
-            )
-            assert result.stdout == "xcafé"
-            assert "".join(chunks) == "xcafé"
-            await sandbox.files.write("f", "text")
-            assert await sandbox.files.read_text("f") == "text"
-
-    async def test_twenty_at_once(self) -> None:
-        """Commands that run at once do not mix."""
-        async with isandbox.create_sandbox("local", helper="python") as sandbox:
-            scripts = [f"echo {i}; cat; sleep 0.2; echo {i}" for i in range(20)]
-            results = await asyncio.gather(*(sandbox.exec(s, input=f"in {i}\n") for i, s in enumerate(scripts)))
-        assert [r.stdout for r in results] == [f"{i}\nin {i}\n{i}\n" for i in range(20)]
-
-    async def test_cancellation_ends_the_command(self, nap: str) -> None:
-        """Cancelling the task ends all processes before it goes on."""
-        async with isandbox.create_sandbox("local", helper="python") as sandbox:
-            task = asyncio.create_task(sandbox.exec(f"setsid {nap} & {nap}"))
-            while len(_running(nap)) < 2:  # noqa: ASYNC110 - another process is what is waited for
-                await asyncio.sleep(0.02)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert not _running(nap)
-            assert (await sandbox.exec("echo alive")).stdout == "alive\n"
-
-    async def test_timeout_and_runaways(self, nap: str) -> None:
-        """A time-out is the same in the async interface."""
-        async with isandbox.create_sandbox("local", helper="python") as sandbox:
-            result = await sandbox.exec(f"setsid {nap} & {nap}", timeout=0.3)
-            assert result.fault == "timeout"
-            assert not _running(nap)
-
-    async def test_quotas(self) -> None:
-        """Faults are the same in the async interface."""
-        quotas = Quotas(cpu_time=0.5, output=5000)
-        async with isandbox.create_sandbox("local", helper="python", quotas=quotas) as sandbox:
-            assert (await sandbox.exec("while :; do :; done", timeout=30)).fault == "cpu"
-            assert (await sandbox.exec("yes")).fault == "output"
 
 
 def _refused(program: HelperProgram, *records: object) -> HelperStartError:

@@ -29,7 +29,8 @@ def remove_dead(fs: CgroupFs, parent: str) -> None:
             if _is_dead(fs, name):
                 with contextlib.suppress(OSError):
                     for inner in fs.list(f"{parent}/{name}"):
-                        fs.remove(f"{parent}/{name}/{inner}")
+                        with contextlib.suppress(FileNotFoundError):  # by another process that cleans up
+                            fs.remove(f"{parent}/{name}/{inner}")
                     fs.remove(f"{parent}/{name}")
 
 

@@ -68,6 +68,8 @@ class SimulatedKernel:
         if path in self.texts:
             return self.texts[path]
         group, name = self._group_of(path)
+        if name == "cgroup.procs":
+            return "".join(f"{number}\n" for number in range(1, group.processes + 1))
         return group.files[name]
 
     def write(self, path: str, text: str) -> None:

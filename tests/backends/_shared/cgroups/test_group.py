@@ -140,24 +140,72 @@ def test_whatever_fails_leaves_nothing(version: Any) -> None:
     assert steps > 8
 
 
+def commands(kernel: Any) -> set[str]:
+    """Names of the groups of commands."""
+    return {path.rsplit("/", 1)[1] for path in kernel.groups if "/isandbox-x/" in path}
+
+
+@VERSIONS
+def test_a_group_is_used_again(version: Any) -> None:
+    """Commands one after the other share a group: one that is removed may cost memory for as long as the sandbox lives."""
+    kernel, sandbox = made(version)
+    for number in range(1, 20):
+        sandbox.begin(number).close()
+        sandbox.end(number)
+    assert commands(kernel) == {"c1"}
+    for number in (20, 21, 22):
+        sandbox.begin(number).close()
+    assert commands(kernel) == {"c1", "c21", "c22"}
+
+
 @VERSIONS
 def test_a_background_child_keeps_its_group(version: Any) -> None:
-    """Ending a command whose child lives leaves the group; closing the sandbox removes it once the child is gone."""
+    """No other command gets the group in which a child lives; once the child is gone one does, and closing removes all."""
     kernel, sandbox = made(version)
     sandbox.begin(1).close()
-    sandbox.begin(2).close()
-    lingering = [path for path in kernel.groups if path.endswith("/c1")]
-    for path in lingering:
-        kernel.groups[path].processes = 1
+    held = next(path for path in kernel.groups if path.endswith("/c1"))
+    kernel.groups[held].processes = 1
     sandbox.end(1)
-    sandbox.end(2)
-    assert [path for path in kernel.groups if path.endswith("/c1")] == lingering
-    assert not [path for path in kernel.groups if path.endswith("/c2")]
-    for path in lingering:
-        kernel.groups[path].processes = 0
+    for number in range(2, 20):
+        sandbox.begin(number).close()
+        sandbox.end(number)
+    assert commands(kernel) == {"c1", "c2"}
+    kernel.groups[held].processes = 0
+    for number in (20, 21):
+        sandbox.begin(number).close()
+    assert commands(kernel) == {"c1", "c2"}
     sandbox.remove()
     assert not [path for path in kernel.groups if "isandbox-x" in path]
     sandbox.remove()
+
+
+@VERSIONS
+def test_a_group_that_somebody_removed_is_made_anew(version: Any) -> None:
+    """An ended command's group that is gone, whole or in one hierarchy, is no obstacle for the next command."""
+    kernel, sandbox = made(version)
+    sandbox.begin(1).close()
+    sandbox.end(1)
+    kernel.remove(next(path for path in kernel.groups if path.endswith("/c1")))
+    sandbox.begin(2).close()
+    assert commands(kernel) == {"c2"}
+
+
+@VERSIONS
+def test_removal_beside_somebody_else(version: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command's group that is gone between the look and its removal does not keep the sandbox's group alive."""
+    kernel, sandbox = made(version)
+    sandbox.begin(1).close()
+    look = kernel.list
+
+    def outrun(path: str) -> list[str]:
+        names: list[str] = look(path)
+        for name in names:
+            kernel.remove(f"{path}/{name}")
+        return names
+
+    monkeypatch.setattr(kernel, "list", outrun)
+    assert sandbox.remove_now()
+    assert not [path for path in kernel.groups if "isandbox-x" in path]
 
 
 @VERSIONS

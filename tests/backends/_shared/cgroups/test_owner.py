@@ -58,6 +58,18 @@ def test_what_cannot_be_removed_stays(tmp_path: Any) -> None:
     remove_dead(Directories(), str(tmp_path / "nowhere"))
 
 
+def test_two_who_clean_up_at_once(tmp_path: Any) -> None:
+    """What another process has removed meanwhile is no reason to leave the rest."""
+
+    class Outrun(Directories):
+        def list(self, path: str) -> list[str]:
+            return [*(["c0"] if path != str(tmp_path) else []), *super().list(path)]
+
+    (tmp_path / REMOVED[0] / "c1").mkdir(parents=True)
+    remove_dead(Outrun(), str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_our_own_name_is_alive(tmp_path: Any) -> None:
     """The name that a process gives is one that it would not remove."""
     (tmp_path / new_name(KernelFs())).mkdir()

@@ -1,0 +1,50 @@
+/* One plan through the whole helper: the check of its shape, then everything that reads it. Input: two bytes of chance, one
+ * for how often calls fail, one unused, the plan. */
+#include "fake_kernel.h"
+#include "plan.h"
+
+/* Its state has to be put back after each input. */
+#include "procs.c"
+
+int LLVMFuzzerTestOneInput (const u8 *data, size_t size);
+
+long
+on_recvmsg (struct msghdr *message)
+{
+  (void) message;
+  return 0; /* the host has nothing to say, and goes */
+}
+
+void
+on_close (int fd)
+{
+  (void) fd;
+}
+
+long
+on_wait (i32 pid, int *status)
+{
+  (void) pid;
+  (void) status;
+  return -ECHILD;
+}
+
+static void
+whole_helper (void)
+{
+  helper_main (0, NULL);
+}
+
+int
+LLVMFuzzerTestOneInput (const u8 *data, size_t size)
+{
+  if (size < 4)
+    return 0;
+  memset (&plan, 0, sizeof plan);
+  table = NULL;
+  fake_begin (data, data[2] % 4 ? 0 : data[2] / 4);
+  fake.plan = data + 4;
+  fake.plan_size = size - 4;
+  fake_process (whole_helper);
+  return 0;
+}
