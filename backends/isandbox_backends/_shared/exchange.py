@@ -102,8 +102,8 @@ class Exchange:
                 else:
                     raise ProtocolError(f"{type(reply).__name__} out of turn")
         except ProtocolError as error:
-            self.distrusted = True  # also where the result stands: what more it says is not even kept
             self._lose(f"its helper broke the protocol: {error}")
+            self.distrusted = True  # also where the result stands: what more it says is not even kept
         self._told = b"" if self.distrusted else told
         if ended:
             self._status_ended = True
