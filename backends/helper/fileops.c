@@ -104,6 +104,16 @@ do_write (char **argv)
   return copy (0, (int) fd, ~0ull);
 }
 
+/* A command can give a file any second. What the format cannot say, past the year 2262, is the last that it can. */
+static i64
+nanoseconds (const struct statx_timestamp *t)
+{
+  const i64 most = 9223372036ll;
+  if (t->sec >= most || t->sec <= -most)
+    return t->sec < 0 ? -most * 1000000000ll : most * 1000000000ll;
+  return t->sec * 1000000000ll + t->nsec;
+}
+
 static long
 put_entry (int dir, const char *path, const char *name)
 {
@@ -113,7 +123,7 @@ put_entry (int dir, const char *path, const char *name)
   if (r < 0)
     return r;
   u32 mode = st.mode;
-  i64 mtime = st.mtime.sec * 1000000000ll + st.mtime.nsec;
+  i64 mtime = nanoseconds (&st.mtime);
   memcpy (out + 4, &mode, 4);
   memcpy (out + 8, &st.size, 8);
   memcpy (out + 16, &mtime, 8);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,35 @@ def test_a_listing_is_bounded(kind: str, monkeypatch: pytest.MonkeyPatch) -> Non
             sandbox.files.list("many")
         assert caught.value.errno == 27  # EFBIG
         assert len(sandbox.files.list(".")) == 1
+
+
+async def test_a_long_listing_leaves_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a directory is a command decides: a long answer is read in another thread, a short one at once."""
+    threads: list[bool] = []
+    real = fileverbs._listing
+
+    def listing(raw: bytes, directory: str) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return real(raw, directory)
+
+    monkeypatch.setattr(fileverbs, "_listing", listing)
+    async with create_sandbox("local") as sandbox:
+        await sandbox.exec("mkdir many && cd many && i=0; while [ $i -lt 3000 ]; do : > file-$i; i=$((i+1)); done", check=True)
+        assert len(await sandbox.files.list(".")) == 1
+        assert len(await sandbox.files.list("many")) == 3000
+    assert threads == [True, False]
+
+
+@pytest.mark.parametrize("helper", ["native", "python"])
+def test_a_time_beyond_all_calendars(helper: str) -> None:
+    """A command may give a file any time that the file system keeps: the verbs still work, and say the last that they can."""
+    with create_blocking("local", helper=helper) as sandbox:
+        path = Path(sandbox.info.workspace or "", "far")
+        sandbox.write("far", b"x")
+        for seconds in (1 << 40, 10_000_000_000, -(1 << 40), 1_000_000_000):
+            os.utime(path, (0, seconds))
+            kept = path.stat().st_mtime  # what the file system has made of it
+            wanted = max(-9_223_372_036, min(kept, 9_223_372_036))
+            assert sandbox.stat("far").mtime == wanted
+            assert [entry.mtime for entry in sandbox.list_dir(".")] == [wanted]
+        assert wanted == 1_000_000_000

@@ -41,6 +41,8 @@ class BlockingProcess(IProcess):
         self._stdin_turn = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._reader = OutputReader()
+        self._reports: list[bytes] = []
+        self._reports_taken = 0
         self._keeping = False
         self._kill_sent = False
         self._over = False
@@ -90,6 +92,7 @@ class BlockingProcess(IProcess):
         if self._client.closed:  # by close, or because this is a forked child, whose parent reads these pipes
             exchange.give_up()
             return
+        self._hand_on_reports(time.monotonic())  # of a round that a Ctrl-C broke off
         exchange.resume(time.monotonic())
         events = self._wait(outputs=outputs)
         now = time.monotonic()
@@ -119,10 +122,23 @@ class BlockingProcess(IProcess):
         return poll.poll(_LOOK if due is None else min(_LOOK, max(0.0, due - time.monotonic()) * 1000 + 1))
 
     def _take_status(self, now: float) -> None:
-        data = os.read(self._ends.status, 4096)
-        if not data:
+        # One step for the interpreter: a Ctrl-C comes before the reading or when the report is kept, and not between. A report
+        # that is lost would mean that the sandbox is.
+        self._reports.extend(map(os.read, (self._ends.status,), (4096,)))
+        self._hand_on_reports(now)
+
+    def _hand_on_reports(self, now: float) -> None:
+        if self._reports_taken == len(self._reports):
+            return
+        ended = not self._reports[-1]
+        if ended:
             self._ends.close_status()
-        self._exchange.status(data, now)
+        self._exchange.reported(b"".join(self._reports), now, ended=ended)
+        if self._exchange.distrusted:
+            self._reports_taken = 0
+            self._reports.clear()
+        else:
+            self._reports_taken = len(self._reports)
 
     def _take_output(self, fd: int, now: float) -> None:
         data = self._reader.read(self._ends, fd)
@@ -130,8 +146,8 @@ class BlockingProcess(IProcess):
             return
         stream = self._ends.outputs[fd]
         if not data:
+            self._exchange.output_ended(stream)  # first: after a Ctrl-C between the two it is only said again
             self._ends.close_output(fd)
-            self._exchange.output_ended(stream)
             return
         self._exchange.output(stream, data, now)
         if self._keeping:  # also when another thread pumps, in kill or wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,9 +40,9 @@ class Endpoints:
     pending: memoryview = field(default_factory=lambda: memoryview(b""))
 
     def close_status(self) -> None:
-        if self.status >= 0:
-            os.close(self.status)
-            self.status = -1
+        fd, self.status = self.status, -1  # first, here and below: a number that is closed may soon be another file's
+        if fd >= 0:
+            os.close(fd)
 
     def close_output(self, fd: int) -> None:
         del self.outputs[fd]
@@ -49,9 +50,9 @@ class Endpoints:
 
     def close_stdin(self) -> None:
         self.pending = memoryview(b"")
-        if self.stdin >= 0:
-            os.close(self.stdin)
-            self.stdin = -1
+        fd, self.stdin = self.stdin, -1
+        if fd >= 0:
+            os.close(fd)
 
     def feed_stdin(self) -> bool:
         """Write what fits at once; true while more is pending. One write and no more: a command that reads as fast as we write
@@ -133,21 +134,24 @@ def start_command(
     theirs: list[int] = []
     own: CommandGroup | None = None
     try:
-        flags = _open_pipes(ours, theirs, spec)
-        if owner is not None:
-            for fd in theirs[1:]:  # not the status pipe
-                os.fchown(fd, owner, owner)
-        argv = spec.argv
-        if spec.script is not None:
-            argv, script_fd = _script(spec.script)
-            if script_fd >= 0:
-                flags |= StartFlag.SCRIPT
-                theirs.append(script_fd)
-        ours.id = client.new_id()
-        if group is not None:
-            own = group.begin(ours.id)
-            theirs += own.descriptors()
-        client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation, group=own)
+        try:
+            flags = _open_pipes(ours, theirs, spec)
+            if owner is not None:
+                for fd in theirs[1:]:  # not the status pipe
+                    os.fchown(fd, owner, owner)
+            argv = spec.argv
+            if spec.script is not None:
+                argv, script_fd = _script(spec.script)
+                if script_fd >= 0:
+                    flags |= StartFlag.SCRIPT
+                    theirs.append(script_fd)
+            ours.id = client.new_id()
+            if group is not None:
+                own = group.begin(ours.id)
+                theirs += own.descriptors()
+            client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation, group=own)
+        finally:
+            deque(map(os.close, theirs), maxlen=0)  # one step for the interpreter: no Ctrl-C in the middle
     except OSError as error:
         ours.close()
         what = "control group" if group is not None and ours.id and own is None else "pipes"
@@ -155,9 +159,6 @@ def start_command(
     except BaseException:  # also a Ctrl-C, whatever has been sent by then
         ours.give_up(client)
         raise
-    finally:
-        for fd in theirs:
-            os.close(fd)
     return ours
 
 

@@ -48,10 +48,12 @@ class Exchange:
         streams: tuple[Stream, ...] = ("stdout",) if spec.stderr == "merge" else ("stdout", "stderr")
         self._kept = {stream: HeadTail(limit) for stream in streams}
         self._open: set[Stream] = set(streams)
-        self._decoder = Decoder()
+        self._told = b""
         self._exit: Exit | None = None
         self._exit_at = self._last_output = now
-        self._status_ended = self._distrusted = False
+        self._status_ended = False
+        self.distrusted = False
+        """The helper broke the protocol: nothing that it says is kept any more."""
         self._quota = output_quota
         self._idle = ANSWER if to_the_end else IDLE
         self._drain = None if to_the_end else DRAIN
@@ -83,18 +85,27 @@ class Exchange:
 
     def status(self, data: bytes, now: float) -> None:
         """Bytes from the status pipe; empty at its end."""
+        self.reported(self._told + data, now, ended=not data)
+
+    def reported(self, told: bytes, now: float, *, ended: bool) -> None:
+        """All that the status pipe has said so far. May be said again: after a Ctrl-C in the middle of it, nothing is lost."""
+        start: Started | None = None
+        end: Exit | None = None
         try:
-            for reply in () if self._distrusted else self._decoder.feed(data):
-                if isinstance(reply, Started) and self.pid is None and self._exit is None:
-                    self.pid = reply.pid
-                elif isinstance(reply, Exit) and self._exit is None:
-                    self._exit, self._exit_at = reply, now
+            for reply in () if self.distrusted else Decoder().feed(told):
+                if isinstance(reply, Started) and start is None and end is None:
+                    start, self.pid = reply, reply.pid
+                elif isinstance(reply, Exit) and end is None:
+                    end = reply
+                    if self._exit is None:
+                        self._exit_at, self._exit = now, end  # in this order: an interruption between the two does no harm
                 else:
                     raise ProtocolError(f"{type(reply).__name__} out of turn")
         except ProtocolError as error:
-            self._distrusted = True  # also where the result stands: what more it says is not even kept
             self._lose(f"its helper broke the protocol: {error}")
-        if not data:
+            self.distrusted = True  # also where the result stands: what more it says is not even kept
+        self._told = b"" if self.distrusted else told
+        if ended:
             self._status_ended = True
             if self._exit is None:
                 self._lose("its first process died")

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -22,6 +23,8 @@ _LENGTH = struct.Struct("<I")
 READ_CEILING = 256 << 20
 # What one listing may bring, in bytes of its answer: 200,000 of the longest names, a million and more of usual ones.
 LIST_CEILING = 64 << 20
+# Each of its entries has a path of its own, so a full directory that is deep would take a hundred times its answer.
+_PATHS_CEILING = 256 << 20
 # The rest of the answers: one entry, or nothing.
 _SMALL = 16 << 10
 # A file operation may wait for a slow disk, not for ever. A stream takes the time that its other end takes.
@@ -128,12 +131,16 @@ def _nothing(raw: bytes) -> None:
 
 def _entries(raw: bytes, directory: str) -> list[FileInfo]:
     found = []
+    paths = 0
     view = memoryview(raw)
     while view:
         if len(view) < _LENGTH.size or len(view) < _LENGTH.size + _LENGTH.unpack_from(view)[0]:
             raise ProtocolError("a directory entry that is cut off")
         size = _LENGTH.unpack_from(view)[0]
         found.append(_entry(bytes(view[_LENGTH.size : _LENGTH.size + size]), directory))
+        paths += sys.getsizeof(found[-1].path)
+        if paths > _PATHS_CEILING:
+            raise OSError(errno.EFBIG, f"its entries have more than {_PATHS_CEILING} bytes of paths", directory)
         view = view[_LENGTH.size + size :]
     return found
 

@@ -104,10 +104,19 @@ class Core:
         if number:
             raise OSError(number, os.strerror(number), call.path)
 
-    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
+    def file_answer(self, call: FileCall[T], exchange: Exchange) -> bytes:
         self.check_file(call, exchange)
+        return exchange.result().stdout_bytes
+
+    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
+        with self.believing():
+            return call.parse(self.file_answer(call, exchange))
+
+    @contextlib.contextmanager
+    def believing(self) -> Iterator[None]:
+        """The helper's answer is read in here."""
         try:
-            return call.parse(exchange.result().stdout_bytes)
+            yield
         except ProtocolError as error:
             self.client.destroy()  # it is not believed any further
             raise SandboxLostError(f"sandbox {self.info.id} is lost: its helper broke the protocol: {error}") from error

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import isandbox.sandbox
 import isandbox.sync.sandbox
+from isandbox._aio import in_thread
 from isandbox._verbs import check_data
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.blocking import BlockingProcess
+from isandbox_backends._shared.protocol import FileOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.native import Core
 
 T = TypeVar("T")
+
+# A listing of more bytes is read in a thread: a command decides how long a directory is, and the loop is not its own.
+_QUICK = 64 << 10
 
 
 class AsyncFileVerbs(isandbox.sandbox.ISandbox):
@@ -51,7 +56,11 @@ class AsyncFileVerbs(isandbox.sandbox.ISandbox):
         except BaseException:
             await process.kill()
             raise
-        return self._core.file_value(call, exchange)
+        with self._core.believing():
+            raw = self._core.file_answer(call, exchange)
+            if call.operation is not FileOperation.LIST or len(raw) <= _QUICK:
+                return call.parse(raw)
+            return await in_thread(call.parse, raw)
 
     async def _feed(self, call: FileCall[None], source: AsyncIterable[bytes], user: str | None) -> None:
         process, exchange = self._start_file(call, user)

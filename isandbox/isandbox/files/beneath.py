@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
+from itertools import islice
 from typing import NoReturn, Self
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -40,6 +42,8 @@ class Beneath:
     def open_at(self, path: str, flags: int, mode: int = 0, *, follow: bool = False) -> int:
         """A new descriptor. The last component is as little a link as the others unless ``follow``."""
         flags |= os.O_CLOEXEC
+        if "\0" in path:  # for the system call it would end there
+            raise ValueError("embedded null byte")
         if self._one_call:
             from isandbox.files import _openat2
 
@@ -82,12 +86,14 @@ class Beneath:
         with self._parent(path) as (parent, name):
             return os.readlink(name, dir_fd=parent)
 
-    def list(self, path: str = ".") -> list[tuple[str, os.stat_result]]:
-        """Names and what they are, sorted by name; what is gone meanwhile is left out."""
+    def list(self, path: str = ".", *, most: int | None = None) -> list[tuple[str, os.stat_result]]:
+        """Names and what they are, sorted by name; what is gone meanwhile is left out. Any ``most`` of them when there are more."""
         fd = self.open_directory(path)
         try:
             found = []
-            for name in sorted(os.listdir(fd)):
+            with os.scandir(fd) as entries:
+                names = sorted(entry.name for entry in islice(entries, most))
+            for name in names:
                 with contextlib.suppress(FileNotFoundError):
                     found.append((name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
             return found
@@ -116,12 +122,33 @@ class Beneath:
                 os.unlink(name, dir_fd=parent)
 
     def remove_tree(self, path: str) -> None:
-        """Whatever is there, with all that is in it; nothing when nothing is. For trees of a bounded depth."""
+        """Whatever is there, with all that is in it; nothing when nothing is."""
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISDIR(self.stat(path).st_mode):
-                for name, _ in self.list(path):
-                    self.remove_tree(f"{path}/{name}")
+                with type(self)(self.open_directory(path), one_call=self._one_call) as inner:
+                    inner.clear()
             self.remove(path)
+
+    def clear(self) -> None:
+        """Remove everything in it, by one more descriptor: what is in a directory goes up before the directory goes.
+
+        So neither depth nor the length of a path has a limit, which whoever filled the tree could have gone beyond.
+        """
+        moved = secrets.token_hex(8)
+        serial = 0
+        while names := os.listdir(self.fd):
+            for name in names:
+                if _unlinked(name, self.fd):
+                    continue
+                directory = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self.fd)
+                try:
+                    for inner in os.listdir(directory):
+                        if not _unlinked(inner, directory):
+                            os.rename(inner, f".{moved}-{serial}", src_dir_fd=directory, dst_dir_fd=self.fd)
+                            serial += 1
+                finally:
+                    os.close(directory)
+                os.rmdir(name, dir_fd=self.fd)
 
     @contextlib.contextmanager
     def _parent(self, path: str) -> Iterator[tuple[int, str]]:
@@ -131,7 +158,7 @@ class Beneath:
         directory, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             _fail(errno.EINVAL, path)
-        fd = self.open_directory(directory or ".")
+        fd = self.open_directory(directory) if directory else self.fd
         try:
             yield fd, name
         except OSError as error:
@@ -139,12 +166,13 @@ class Beneath:
                 error.filename = path
             raise
         finally:
-            os.close(fd)
+            if directory:
+                os.close(fd)
 
     def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -233,6 +261,15 @@ class _Walk:
                 raise
             self._link(name, error)
         return None
+
+
+def _unlinked(name: str, directory: int) -> bool:
+    """False for a directory: EISDIR on Linux, EPERM elsewhere."""
+    try:
+        os.unlink(name, dir_fd=directory)
+    except (IsADirectoryError, PermissionError):
+        return False
+    return True
 
 
 def _fail(number: int, path: str) -> NoReturn:

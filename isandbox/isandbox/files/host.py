@@ -13,7 +13,7 @@ from typing import Self
 
 from isandbox.files.beneath import Beneath
 from isandbox.files.limits import Limits, Options, Unsafe
-from isandbox.files.names import Kind, check_component, check_depth, leads_out, refuse
+from isandbox.files.names import Kind, NamesHeld, check_component, check_depth, leads_out, refuse
 from isandbox.policy import check_path
 
 PIECE = 1 << 20
@@ -51,9 +51,10 @@ class Plan:
     bytes: int = 0
     _count: int = 0
     """Of members; the tree itself is none."""
+    _names: NamesHeld = field(default_factory=NamesHeld)
 
     def add(self, entry: Entry) -> None:
-        self._count_one()
+        self._count_one(entry.path, entry.target)
         check_depth(entry.path.split("/"), entry.path, self.limits)
         if entry.kind == "symlink" and (why := leads_out(entry.path, entry.target)) is not None:
             self._turn_away(entry.path, "link", f"{why}: {entry.target[:200]!r}")
@@ -65,7 +66,7 @@ class Plan:
 
     def add_special(self, path: str) -> None:
         """A device, FIFO or socket: refuses all because of this one, or leaves it out."""
-        self._count_one()
+        self._count_one(path)
         self._turn_away(path, "special", "neither file, directory nor link")
 
     def _turn_away(self, path: str, rule: str, why: str) -> None:
@@ -73,7 +74,8 @@ class Plan:
             refuse(rule, path, why)
         self.skipped.append(path)
 
-    def _count_one(self) -> None:
+    def _count_one(self, *texts: str) -> None:
+        self._names.add(*texts)
         self._count += 1
         if self._count > self.limits.members:
             refuse("members", "", f"more than {self.limits.members} members")
@@ -131,7 +133,7 @@ class HostTree:
         while waiting:
             directory = waiting.pop()
             below = []
-            for name, found in top.list(directory or "."):
+            for name, found in top.list(directory or ".", most=self.plan.limits.members + 1):
                 path = f"{directory}/{name}" if directory else name
                 if stat.S_ISDIR(found.st_mode):
                     self.plan.add(Entry(path, "directory", permissions(found.st_mode, "directory")))
@@ -152,9 +154,9 @@ class HostTree:
     def close(self) -> None:
         if self._top is not None:
             self._top.close()
-        if self._single >= 0:
-            os.close(self._single)
-            self._single = -1
+        fd, self._single = self._single, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class Landing:
@@ -167,17 +169,18 @@ class Landing:
         if not self._name:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         self._path, self._tree = path, tree
-        self._parent = Beneath.open(directory)
         self._hidden = f".isandbox-{secrets.token_hex(8)}"
-        try:
+        self._reserve: list[int] = []
+        with contextlib.ExitStack() as undo:
+            self._parent = undo.enter_context(Beneath.open(directory))
             self._check_target()
+            undo.callback(self._remove_hidden)
             self._parent.make_dir(self._hidden, 0o700)
-            self._top = Beneath(self._parent.open_directory(self._hidden))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                self._parent.remove(self._hidden)
-            self._parent.close()
-            raise
+            self._top = undo.enter_context(Beneath(self._parent.open_directory(self._hidden)))
+            undo.callback(self._close_reserve)
+            for _ in range(2):  # what `close` needs, to do its work also when descriptors are short
+                self._reserve.append(os.dup(self._top.fd))
+            undo.pop_all()
 
     def _check_target(self) -> None:
         try:
@@ -214,15 +217,34 @@ class Landing:
     def commit(self) -> None:
         """Make it visible at once. Raises as the constructor does, when something has come there meanwhile."""
         self._check_target()
-        self._parent.rename(f"{self._hidden}/{_SINGLE}", self._name)
+        # From the descriptor: whoever may write to the parent could have put another directory where ours was.
+        os.rename(_SINGLE, self._name, src_dir_fd=self._top.fd, dst_dir_fd=self._parent.fd)
 
     def close(self) -> None:
         """Remove what was not committed."""
-        self._top.close()
+        self._close_reserve()
         try:
-            self._parent.remove_tree(self._hidden)
+            self._remove()
+        except KeyboardInterrupt:
+            self._remove()
+            raise
         finally:
+            self._top.close()
             self._parent.close()
+
+    def _remove(self) -> None:
+        self._top.clear()
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(self._parent.stat(self._hidden), os.fstat(self._top.fd)):
+                self._parent.remove(self._hidden)
+
+    def _remove_hidden(self) -> None:
+        with contextlib.suppress(OSError):
+            self._parent.remove(self._hidden)
+
+    def _close_reserve(self) -> None:
+        while self._reserve:
+            os.close(self._reserve.pop())
 
 
 class Growing:
@@ -237,9 +259,9 @@ class Growing:
             left = left[os.write(self._fd, left) :]
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def __enter__(self) -> Self:
         return self

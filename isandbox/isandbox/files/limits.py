@@ -26,7 +26,7 @@ class Limits:
     depth: int = 64
     """Directories on the way to an entry, and the entry."""
     ratio: int = 200
-    """Bytes out of a compressed stream for each byte of it, once there are more than 16 MiB. Text is rarely above 20."""
+    """Bytes of files for each byte of an archive, by compression or hard links, past 16 MiB. Text is rarely above 20."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -7,6 +7,7 @@ writes a tree takes such paths only.
 from __future__ import annotations
 
 import re
+import sys
 from typing import Literal, NoReturn
 
 from isandbox.errors import TransferRefusedError
@@ -16,8 +17,9 @@ Kind = Literal["file", "directory", "symlink"]
 
 _NAME_MAX, _PATH_MAX = 255, 4096  # linux/limits.h
 _DRIVE = re.compile(r"[A-Za-z]:")
-# Names and link targets are kept in memory until everything is accepted.
-_NAMES_TOTAL = 64 << 20
+# Bytes of memory for names and link targets, which are kept until everything is accepted. Not characters: one that is rare
+# makes all of its text four times as large.
+_NAMES_TOTAL = 256 << 20
 
 
 def refuse(rule: str, member: str, why: str) -> NoReturn:
@@ -81,7 +83,22 @@ def leads_out(path: str, target: str) -> str | None:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        refuse("name", text, "a name that no file can have")
+
+
+class NamesHeld:
+    """How much memory the names of one tree take. Raises `TransferRefusedError`."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, *texts: str) -> None:
+        self._bytes += sum(map(sys.getsizeof, texts))
+        if self._bytes > _NAMES_TOTAL:
+            refuse("members", "", f"more than {_NAMES_TOTAL} bytes of names")
 
 
 class Table:
@@ -94,10 +111,9 @@ class Table:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._kinds: dict[str, Kind] = {}
-        self._names = 0
+        self._names = NamesHeld()
 
-    def add(self, path: str, kind: Kind) -> bool:
-        """False for a directory that was there already."""
+    def add(self, path: str, kind: Kind) -> None:
         at = path.find("/")
         while at >= 0:
             if self._known(path[:at], "directory") != "directory":
@@ -105,10 +121,8 @@ class Table:
             at = path.find("/", at + 1)
         if path not in self._kinds:
             self._known(path, kind)
-            return True
-        if kind == "directory" == self._kinds[path]:
-            return False
-        return refuse("duplicate", path, "a name that is there already")
+        elif not kind == "directory" == self._kinds[path]:
+            refuse("duplicate", path, "a name that is there already")
 
     def _known(self, path: str, kind: Kind) -> Kind:
         found = self._kinds.get(path)
@@ -116,11 +130,6 @@ class Table:
             return found
         if len(self._kinds) >= self._limits.members:
             refuse("members", "", f"more than {self._limits.members} members")
-        self.count_text(path)
+        self._names.add(path)
         self._kinds[path] = kind
         return kind
-
-    def count_text(self, text: str) -> None:
-        self._names += len(text)
-        if self._names > _NAMES_TOTAL:
-            refuse("members", "", f"more than {_NAMES_TOTAL} characters of names")

@@ -142,8 +142,9 @@ class Files:
         before anything is written, and one member that breaks a rule refuses all: absolute names, ``..``, drive letters,
         backslashes, a name twice, anything below a file or link, links that lead out, hard links to what is no earlier
         file, devices, FIFOs, sparse files and unknown types, sizes that lie, a missing end, what follows the end; more than
-        ``max_files`` members, ``max_bytes`` bytes, ``max_depth`` levels, or ``max_ratio`` times as many bytes as the
-        compressed ones (past the first 16 MiB). `TransferRefusedError` names the member and the rule. No program in the
+        ``max_files`` members, ``max_bytes`` bytes, ``max_depth`` levels, or ``max_ratio`` times as many bytes as
+        the archive itself has, by compression or by hard links (past the first 16 MiB); a header that two readers would take
+        for different things. `TransferRefusedError` names the member and the rule. No program in the
         sandbox is needed.
 
         Modes, owners, progress and other errors are as for `upload`; a hard link becomes a file of its own. The contents

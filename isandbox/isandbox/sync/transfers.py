@@ -130,6 +130,9 @@ def _below(top: str, entry: Entry) -> str:
 def _send_link(sandbox: ISandbox, path: str, target: str, user: str | None) -> None:
     try:
         sandbox.make_link(path, target, user=user)
+    except FileNotFoundError:  # an archive's directory that it does not name and that no file was written to
+        sandbox.make_dir(path.rpartition("/")[0], parents=True, user=user)
+        sandbox.make_link(path, target, user=user)
     except FileExistsError:
         if (sandbox.stat(path, user=user)).kind == "directory":
             raise
@@ -155,7 +158,7 @@ def _send_file(tree: HostTree | Archive, entry: Entry, path: str, progress: _Pro
 def _whole(tree: HostTree | Archive, entry: Entry) -> bytes:
     content = tree.open(entry)
     try:
-        return content.read()
+        return b"".join(iter(content.read, b""))
     finally:
         content.close()
 
@@ -209,15 +212,20 @@ def _scan(sandbox: ISandbox, top: str, plan: Plan, user: str | None) -> None:
     while waiting:
         directory = waiting.pop()
         inside = sandbox.list_dir(f"{top.rstrip('/')}/{directory}" if directory else top, user=user)
-        below = []
-        for child, info in zip(children(directory, (info.name for info in inside)), inside, strict=True):
-            if info.kind == "other":
-                plan.add_special(child)
-                continue
-            plan.add(_entry(child, info))
-            if info.kind == "directory":
-                below.append(child)
-        waiting.extend(reversed(below))
+        waiting.extend(reversed(in_thread(_add_listing, plan, directory, inside)))
+
+
+def _add_listing(plan: Plan, directory: str, inside: list[FileInfo]) -> list[str]:
+    """The directories among them. In a thread, as there may be very many."""
+    below = []
+    for child, info in zip(children(directory, (info.name for info in inside)), inside, strict=True):
+        if info.kind == "other":
+            plan.add_special(child)
+            continue
+        plan.add(_entry(child, info))
+        if info.kind == "directory":
+            below.append(child)
+    return below
 
 
 def _entry(path: str, info: FileInfo) -> Entry:

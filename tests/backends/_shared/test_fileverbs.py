@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import struct
@@ -192,3 +193,13 @@ def test_every_name_the_kernel_allows_comes_through(names: list[bytes]) -> None:
     """Names are bytes on disk; each is found again by the text that stands for it."""
     found = fileverbs.list_dir("d").parse(b"".join(map(entry, names)))
     assert {os.fsencode(e.name) for e in found} == set(names)
+
+
+def test_the_paths_of_a_listing_are_bounded() -> None:
+    """Every entry repeats its directory: a full one that is deep is EFBIG long before it takes a hundred times its answer."""
+    raw = entry(b"n" * 8) * 30_000
+    assert len(fileverbs.list_dir("d").parse(raw)) == 30_000
+    deep = "/".join(["\U0001f600" + "n" * 240] * 15)
+    with pytest.raises(OSError, match="paths") as caught:
+        fileverbs.list_dir(deep).parse(raw)
+    assert caught.value.errno == errno.EFBIG

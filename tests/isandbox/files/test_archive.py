@@ -67,7 +67,7 @@ def accept(raw: bytes, limits: Limits = LIMITS, piece: int = 1 << 20) -> dict[st
         return found
 
 
-# A directory that comes after its content has been implied by it, and is not made a second time.
+# A directory may come after its content and again; its last mode holds.
 ACCEPTED = {
     "nothing": (END, {}),
     "the root": (member("./", DIR) + END, {}),
@@ -75,10 +75,10 @@ ACCEPTED = {
     "dots and slashes": (member("./a//b/./c", data=b"x") + END, {"a/b/c": ("file", 0o644, b"x")}),
     "a directory after its content": (
         member("d/f") + member("d/", DIR, mode=0o500) + member("d", DIR) + END,
-        {"d/f": ("file", 0o644, b"")},
+        {"d": ("directory", 0o744, ""), "d/f": ("file", 0o644, b"")},
     ),
     "a directory twice": (
-        member("d", DIR, mode=0o750) + member("d/", DIR) + END,
+        member("d", DIR) + member("d/", DIR, mode=0o750) + END,
         {"d": ("directory", 0o750, "")},
     ),
     "set-id bits go": (member("f", mode=0o6755) + END, {"f": ("file", 0o755, b"")}),

@@ -259,3 +259,27 @@ def test_threads_may_share_one(top: Beneath) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_a_nul_ends_no_path(top: Beneath) -> None:
+    """For a system call it would: "f" and a NUL are not "f", whichever way the path is resolved."""
+    for call in (lambda: top.open_file("f\0/../../outside/secret"), lambda: top.create_file("new\0"), lambda: top.stat("f\0")):
+        with pytest.raises(ValueError, match="null"):
+            call()
+    assert "new" not in [name for name, _ in top.list()]
+
+
+def test_a_tree_of_any_depth_is_removed(top: Beneath, tmp_path: Path) -> None:
+    """Deeper than there are descriptors, its paths longer than any may be; links in it are removed and not followed."""
+    top.make_dir("deep")
+    fd = top.open_directory("deep")
+    for _ in range(1500):
+        os.mkdir("level", dir_fd=fd)
+        os.symlink("../../../outside", "link", dir_fd=fd)
+        below = os.open("level", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    top.remove_tree("deep")
+    assert not (tmp_path / "inside" / "deep").exists()
+    assert (tmp_path / "outside" / "secret").read_text() == "secret"

@@ -13,6 +13,8 @@ from .wire import write_all
 
 _BUFFER = 65_536
 _ENTRY = struct.Struct("<IIQqII")
+# A command can give a file any second; the format ends in the year 2262.
+_TIME_MAX = 9_223_372_036 * 10**9
 _OPEN = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -119,7 +121,8 @@ def _entry(path: bytes, name: bytes, directory: int | None) -> bytes:
     target = os.readlink(path, dir_fd=directory) if stat.S_ISLNK(found.st_mode) else b""
     texts = name + b"\0" + target + b"\0"
     length = _ENTRY.size - 4 + len(texts)
-    head = _ENTRY.pack(length, found.st_mode, found.st_size, found.st_mtime_ns, found.st_uid, found.st_gid)
+    mtime = max(-_TIME_MAX, min(found.st_mtime_ns, _TIME_MAX))
+    head = _ENTRY.pack(length, found.st_mode, found.st_size, mtime, found.st_uid, found.st_gid)
     return head + texts
 
 

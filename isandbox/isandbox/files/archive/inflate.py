@@ -11,7 +11,9 @@ from isandbox.files.names import refuse
 _MAGIC = b"\x1f\x8b"
 _PIECE = 1 << 20
 # Below this much output nothing is a bomb.
-_HARMLESS = 16 << 20
+HARMLESS = 16 << 20
+# Input that unpacks to nothing: empty streams, long comments, zeros behind the end. Without a bound it could go on for ever.
+_IDLE_MAX = 1 << 20
 
 
 class Inflater:
@@ -22,11 +24,12 @@ class Inflater:
         self._head = b""
         self._plain: bool | None = None
         self._stream: zlib._Decompress | None = None
-        self._in = self._out = 0
+        self.taken = self._out = 0
         self._ended = False
         """Between two gzip members, or after the last."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
+        self.taken += len(data)
         if self._plain is None:
             data = self._head + data
             if len(data) < len(_MAGIC):
@@ -36,7 +39,6 @@ class Inflater:
         if self._plain:
             yield data
             return
-        self._in += len(data)
         more = False
         while data or more:
             if self._stream is None:
@@ -49,6 +51,8 @@ class Inflater:
                 self._stream, self._ended, self._head = None, True, b""
             if piece:
                 yield piece
+        if self.taken > 2 * self._out + _IDLE_MAX:
+            refuse("malformed", "", "a gzip stream that is mostly empty")
 
     def _begin(self, data: bytes) -> bytes:
         """A member of the gzip stream begins, or zeros fill the rest of a block."""
@@ -69,7 +73,7 @@ class Inflater:
         except zlib.error as error:
             refuse("malformed", "", f"a gzip stream that does not unpack ({error})")
         self._out += len(piece)
-        if self._out > _HARMLESS and self._out > self._ratio * self._in:
+        if self._out > HARMLESS and self._out > self._ratio * self.taken:
             refuse("ratio", "", f"more than {self._ratio} bytes out of each compressed one")
         return piece
 

@@ -7,9 +7,10 @@ import tempfile
 from typing import IO, TYPE_CHECKING, BinaryIO
 
 from isandbox.errors import ConfigurationError
-from isandbox.files.archive.inflate import Inflater
+from isandbox.files.archive.inflate import HARMLESS, Inflater
 from isandbox.files.archive.tar import TarParser
 from isandbox.files.host import PIECE, Content, Entry, Plan
+from isandbox.files.names import refuse
 from isandbox.policy import check_path
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class ArchiveReader:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._plan = Plan(limits, "refuse")
+        self._limits, self._plan = limits, Plan(limits, "refuse")
         self._spool: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - `close` does
         self._inflater = Inflater(limits)
         self._parser = TarParser(self._plan, self._spool.write)
@@ -36,6 +37,9 @@ class ArchiveReader:
         """After the last byte. The archive lives as long as this reader is open."""
         self._parser.feed(self._inflater.finish())
         self._parser.finish()
+        # Hard links become files: a bomb that no compression is needed for.
+        if self._plan.bytes > max(HARMLESS, self._limits.ratio * self._inflater.taken):
+            refuse("ratio", "", f"more than {self._limits.ratio} bytes out of each of the archive's, by hard links")
         self._spool.flush()
         return Archive(self._plan, self._spool.fileno())
 
@@ -84,6 +88,6 @@ class ArchiveSource:
 
     def close(self) -> None:
         self._reader.close()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)

@@ -6,6 +6,7 @@ The standard library parses one header block; its stream reader is not used, as 
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +24,10 @@ _PADDING_MAX = 1 << 20
 _SIZE_FIELD_MAX = 0o77777777777
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE)
 _META = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+# Octal digits between spaces and NULs, or the GNU form: what follows a first byte of 128 or 255. Python's parser also takes
+# signs, "0o" and underscores, which others read as another number.
+_NUMBER = re.compile(rb" *[0-7]*[ \0]*|[\x80\xff].*", re.DOTALL)
+_MODE, _SIZE, _MAGIC, _PREFIX = slice(100, 108), slice(124, 136), slice(257, 263), 345
 
 T = TypeVar("T")
 
@@ -34,6 +39,8 @@ class TarParser:
         self._plan, self._sink = plan, sink
         self._table = Table(plan.limits)
         self._files: dict[str, Entry] = {}
+        self._directories: dict[str, int] = {}
+        """Where in the plan those are that have been written down."""
         self._buffer = bytearray()
         self._body = self._padding = 0
         self._meta: tuple[bytes, int] | None = None
@@ -100,10 +107,19 @@ class TarParser:
             return
         if self._zeros:
             refuse("malformed", info.name, "a member after the archive's end")
+        self._check_one_meaning(block, info)
         if info.type in _META:
             self._begin_meta(info)
         else:
             self._member(info)
+
+    def _check_one_meaning(self, block: bytes, info: tarfile.TarInfo) -> None:
+        if not (_NUMBER.fullmatch(block[_SIZE]) and _NUMBER.fullmatch(block[_MODE])):
+            refuse("malformed", info.name, "a size or mode that is no number")
+        if block[_PREFIX] and block[_MAGIC] != tarfile.POSIX_MAGIC[:6]:
+            refuse("malformed", info.name, "a name with a prefix in a format that has none")
+        if info.isdir() and block[156:157] == tarfile.AREGTYPE and "path" in self._over:
+            refuse("malformed", info.name, "a directory by one of its names, a file by the other")
 
     def _begin_meta(self, info: tarfile.TarInfo) -> None:
         self._meta_total += max(0, info.size)
@@ -138,15 +154,14 @@ class TarParser:
         elif info.type not in _FILES:
             refuse("special", name, f"a member of type {info.type!r}")
         if info.isdir():
-            if path and self._table.add(path, "directory"):
-                self._plan.add(Entry(path, "directory", permissions(info.mode, "directory")))
+            if path:
+                self._directory(path, permissions(info.mode, "directory"))
             return
         if not path or name.endswith("/"):
             refuse("name", name, "a directory's name for something else")
         self._table.add(path, "symlink" if info.issym() else "file")
         target = over.get("linkpath", info.linkname)
         if info.issym():
-            self._table.count_text(target)
             self._plan.add(Entry(path, "symlink", 0o777, target=target))
         elif info.islnk():
             self._file(replace(self._linked(name, target), path=path))
@@ -154,6 +169,15 @@ class TarParser:
             self._file(Entry(path, "file", permissions(info.mode, "file"), size, offset=self._offset))
             self._offset += size
             self._body, self._padding = size, _padded(size) - size
+
+    def _directory(self, path: str, mode: int) -> None:
+        """It may come again, and after what is in it; the last mode is the one that it gets from other readers too."""
+        self._table.add(path, "directory")
+        at = self._directories.setdefault(path, len(self._plan.entries))
+        if at < len(self._plan.entries):
+            self._plan.entries[at] = replace(self._plan.entries[at], mode=mode)
+        else:
+            self._plan.add(Entry(path, "directory", mode))
 
     def _file(self, entry: Entry) -> None:
         self._plan.add(entry)

@@ -329,9 +329,14 @@ class TransferViewPromises(Contract):
         assert (await sandbox.exec("cat links/again; readlink links/d/l")).stdout == "content../f\n"
         await sandbox.files.download("links", tmp_path / "back")
         assert described(tmp_path / "back") == described(tmp_path / "t")
-        raw = archive(member("l", tarfile.SYMTYPE, link="f"), member("f", data=b"content"))
+        # The second is in a directory that nothing else names.
+        raw = archive(
+            member("l", tarfile.SYMTYPE, link="f"),
+            member("o/p/l", tarfile.SYMTYPE, link="../../f"),
+            member("f", data=b"content"),
+        )
         await sandbox.files.upload_archive(io.BytesIO(raw), "unpacked-links")
-        assert (await sandbox.exec("cat unpacked-links/l")).stdout == "content"
+        assert (await sandbox.exec("cat unpacked-links/l unpacked-links/o/p/l")).stdout == "contentcontent"
 
     async def test_a_hostile_tree_is_not_downloaded(self, sandbox: ISandbox, tmp_path: Path) -> None:
         """A link out of the tree or a FIFO refuses all of it, or is left out and named; set-id bits never reach the host."""
