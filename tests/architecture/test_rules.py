@@ -31,7 +31,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "ctypes": ("isandbox.files._openat2", "isandbox_backends.local.py_helper.system"),
     "random": ("isandbox_backends.seccomp.backend",),
     "secrets": (
-        "isandbox.files.beneath",
         "isandbox.files.host",
         "isandbox_backends._shared.cgroups.owner",
         "isandbox_backends._shared.scratch",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from itertools import islice
@@ -134,7 +133,6 @@ class Beneath:
 
         So neither depth nor the length of a path has a limit, which whoever filled the tree could have gone beyond.
         """
-        moved = secrets.token_hex(8)
         serial = 0
         while names := os.listdir(self.fd):
             for name in names:
@@ -144,8 +142,7 @@ class Beneath:
                 try:
                     for inner in os.listdir(directory):
                         if not _unlinked(inner, directory):
-                            os.rename(inner, f".{moved}-{serial}", src_dir_fd=directory, dst_dir_fd=self.fd)
-                            serial += 1
+                            serial = _move(inner, directory, self.fd, serial)
                 finally:
                     os.close(directory)
                 os.rmdir(name, dir_fd=self.fd)
@@ -270,6 +267,19 @@ def _unlinked(name: str, directory: int) -> bool:
     except (IsADirectoryError, PermissionError):
         return False
     return True
+
+
+def _move(name: str, directory: int, target: int, serial: int) -> int:
+    """Move a directory under a number that is free; the next number. Names may have been chosen to be in the way."""
+    while True:
+        serial += 1
+        try:
+            os.rename(name, f".{serial}", src_dir_fd=directory, dst_dir_fd=target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+        else:
+            return serial
 
 
 def _fail(number: int, path: str) -> NoReturn:

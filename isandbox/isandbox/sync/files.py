@@ -172,8 +172,9 @@ class Files:
 
         **Target.** For a tree it must not exist (`FileExistsError`); for a file, a file or link there is replaced. Its
         directory must exist. All is written beside it, in a directory that only the caller can enter, and renamed in the
-        end: whatever goes wrong, ``target`` is as it was and nothing else is left. (A host process that is killed leaves a
-        directory ``.isandbox-…``.)
+        end: whatever goes wrong before that, ``target`` is as it was and nothing else is left. What comes later, a
+        cancellation or the last ``on_progress``, finds it there. (A host process that is killed leaves a directory
+        ``.isandbox-…``.)
 
         **What comes.** Regular files, directories, and links that stay inside the tree. Other links and special files are
         `TransferRefusedError`, or with ``unsafe="skip"`` left out and named in the result. Files belong to the caller. Their

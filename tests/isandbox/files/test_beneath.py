@@ -272,6 +272,9 @@ def test_a_nul_ends_no_path(top: Beneath) -> None:
 def test_a_tree_of_any_depth_is_removed(top: Beneath, tmp_path: Path) -> None:
     """Deeper than there are descriptors, its paths longer than any may be; links in it are removed and not followed."""
     top.make_dir("deep")
+    for name in (".1", ".3"):  # in the way of what is moved
+        (tmp_path / "inside" / "deep" / name / "full" / "full").mkdir(parents=True)
+    (tmp_path / "inside" / "deep" / ".2").touch()
     fd = top.open_directory("deep")
     for _ in range(1500):
         os.mkdir("level", dir_fd=fd)
