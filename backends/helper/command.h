@@ -98,9 +98,8 @@ u64 watch_first (void); /* from the start of a first command to the first look *
 void meters_begin (struct command *c);
 u64 meter_since (const struct command *c, enum meter which); /* what a counter has counted since the command's start */
 int out_of_memory (const struct command *c);                 /* the kernel has ended a process of it for want of memory */
-void limits_begin (void);                     /* a look at all commands begins */
-void limits_look (struct command *c, const struct procs *p); /* at one of them: its processes are marked */
-void limits_finish (void);                                   /* and what only all of them together tell */
+u32 limits_look (struct command *c, const struct procs *p);  /* at one command, whose processes are marked: its threads */
+void limits_together (u32 threads);                          /* what only all commands together tell */
 void limits_of_a_death (struct command *c, int wait_status);
 void limits_at_end (struct command *c);
 

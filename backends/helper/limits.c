@@ -6,8 +6,6 @@
  */
 #include "command.h"
 
-static u32 used_threads; /* of all commands, at this look */
-
 /* The number after KEY at the start of a line of TEXT; without a key, the first number there is. */
 static u64
 number_after (const char *text, const char *key)
@@ -94,13 +92,18 @@ open_files (i32 pid)
   return SYS (statx, AT_FDCWD, path, 0, STATX_BASIC, &st) < 0 ? 0 : st.size;
 }
 
+/* Where no cgroup counts what is refused. */
+static int
+must_count_processes (const struct command *c)
+{
+  return plan.mode->pids && (plan.mode->flags & MODE_NAMESPACES) && c->meters[METER_PIDS] < 0;
+}
+
 /* As the kernel counts for RLIMIT_NPROC: see set_limits. */
 static int
 processes_are_used_up (const struct command *c, u32 used)
 {
   u32 shared = (plan.mode->flags & MODE_SPLIT_UID) ? 0 : 1;
-  if (!(plan.mode->flags & MODE_NAMESPACES) || !plan.mode->pids || c->meters[METER_PIDS] >= 0)
-    return 0;
   return used + shared * (1 + commands_alive) >= plan.mode->pids + shared * c->own_processes;
 }
 
@@ -111,34 +114,30 @@ limits_of_a_death (struct command *c, int wait_status)
     limit_hit (c, LIMIT_FILE_SIZE);
 }
 
-void
-limits_begin (void)
-{
-  used_threads = 0;
-}
-
-void
+u32
 limits_look (struct command *c, const struct procs *p)
 {
   u64 most = most_of (RLIMIT_NOFILE);
+  u32 threads = 0;
   for (u32 i = 0; i < p->count; i++)
     if (p->list[i].mark)
       {
-        used_threads += p->list[i].threads; /* a zombie counts until somebody reaps it */
+        threads += p->list[i].threads; /* a zombie counts until somebody reaps it */
         if (p->list[i].state != 'Z' && most != ~0ull && open_files (p->list[i].pid) >= most)
           limit_hit (c, LIMIT_OPEN_FILES);
       }
+  return threads;
 }
 
 void
-limits_finish (void)
+limits_together (u32 threads)
 {
   int full = scratch_is_full ();
   for (struct command *c = commands; c; c = c->next)
     {
       if (full)
         limit_hit (c, LIMIT_DISK);
-      if (processes_are_used_up (c, used_threads))
+      if (must_count_processes (c) && processes_are_used_up (c, threads))
         limit_hit (c, LIMIT_PIDS);
     }
 }
@@ -158,7 +157,6 @@ limits_at_end (struct command *c)
   if (meter_since (c, METER_PIDS) || meter_since (c, METER_PIDS_ALL))
     limit_hit (c, LIMIT_PIDS);
   /* Its background children may use them up still: one less than before it ended itself. */
-  if (plan.mode->pids && (plan.mode->flags & MODE_NAMESPACES) && c->meters[METER_PIDS] < 0
-      && processes_are_used_up (c, others_alive () + 1))
+  if (must_count_processes (c) && processes_are_used_up (c, others_alive () + 1))
     limit_hit (c, LIMIT_PIDS);
 }

@@ -59,14 +59,14 @@ watch_first (void)
 u64
 watch (void)
 {
-  u64 began = now_ns (), total = tmpfs_bytes (), largest = 0;
+  u64 began = now_ns (), total = plan.mode->memory ? tmpfs_bytes () : 0, largest = 0;
+  u32 threads = 0;
   struct command *culprit = NULL;
   struct procs p = procs_read (); /* one picture for all commands; ending one makes another */
-  limits_begin ();
   for (struct command *c = commands; c; c = c->next)
     {
       u64 bytes = weigh (c, &p);
-      limits_look (c, &p);
+      threads += limits_look (c, &p);
       total += bytes;
       if (bytes >= largest)
         {
@@ -74,15 +74,13 @@ watch (void)
           culprit = c;
         }
     }
-  limits_finish ();
+  limits_together (threads);
+  u64 cost = now_ns () - began; /* of the look: what ending a command takes is no reason to look less */
   for (struct command *c = commands; c; c = c->next)
     if (!command_fault (c) && (c->over_cpu || out_of_memory (c)))
       command_end (c, c->over_cpu ? FAULT_CPU : FAULT_OOM);
   if (!plan.mode->memory && !plan.mode->cpu_ns)
-    {
-      u64 pause = LOOK_SHARE * (now_ns () - began);
-      return pause < LOOK_NS ? LOOK_NS : pause;
-    }
+    return cost * LOOK_SHARE < LOOK_NS ? LOOK_NS : cost * LOOK_SHARE;
   if (!plan.mode->memory)
     return LOOK_NS;
   if (total > plan.mode->memory && culprit && !command_fault (culprit))

@@ -113,6 +113,10 @@ def test_a_kernel_without_swap_accounting(version: Any) -> None:
 
     kernel.make = make
     SandboxGroup(place, "isandbox-x", LIMITS, kernel).make()
+    written = {name: text for group in kernel.groups.values() for name, text in group.files.items() if text not in ("", "0")}
+    assert written["memory.max" if version is v2 else "memory.limit_in_bytes"] == "67108864"
+    assert written["pids.max"] == "32"
+    assert not {"memory.memsw.limit_in_bytes", "memory.swap.max"} & set(written)
 
 
 @VERSIONS
