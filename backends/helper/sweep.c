@@ -8,48 +8,51 @@
 #include "command.h"
 #include "procs.h"
 
-#define MAX_REMEMBERED 256
-
-/* Other commands' processes that were stopped on purpose must stay so. */
-static u32
-remember_stopped (i32 *stopped)
-{
-  u32 n = 0;
-  struct procs p = procs_read ();
-  for (u32 i = 0; i < p.count && n < MAX_REMEMBERED; i++)
-    if (p.list[i].state == 'T')
-      stopped[n++] = p.list[i].pid;
-  return n;
-}
-
-static u32
-freeze (i32 *stopped)
-{
-  u32 n = remember_stopped (stopped);
-  SYS (kill, -1, SIGSTOP);
-  return n;
-}
+/* Processes that were stopped on purpose before a freeze, ascending; as large as the table of processes. */
+static i32 *stopped;
+static u32 stopped_count;
 
 static void
-thaw (const i32 *stopped, u32 n, i32 keeper)
+freeze (void)
 {
-  SYS (kill, -1, SIGCONT);
-  while (n--)
-    if (stopped[n] != keeper)
-      SYS (kill, stopped[n], SIGSTOP);
+  if (!stopped)
+    stopped = map_pages (MAX_PROCS * sizeof *stopped); /* touched only as far as it is used */
+  stopped_count = 0;
+  struct procs p = procs_read ();
+  for (u32 i = 0; stopped && i < p.count; i++)
+    if (p.list[i].state == 'T')
+      stopped[stopped_count++] = p.list[i].pid;
+  SYS (kill, -1, SIGSTOP);
+}
+
+/* P was read while everything was frozen, so it is complete, and like the list of the stopped ones in the order of /proc.
+ * Those are left alone instead of being stopped again: one that waits for a processor would be found running by the next
+ * sweep, and be woken for good. */
+static void
+thaw (struct procs p, i32 keeper)
+{
+  if (p.count == MAX_PROCS)
+    SYS (kill, -1, SIGCONT); /* some may not be in it */
+  for (u32 i = 0, next = 0; i < p.count; i++)
+    {
+      i32 pid = p.list[i].pid;
+      while (next < stopped_count && stopped[next] < pid)
+        next++;
+      if (next == stopped_count || stopped[next] != pid || pid == keeper)
+        SYS (kill, pid, SIGCONT);
+    }
 }
 
 static void
 sweep_namespace (i32 keeper)
 {
-  i32 stopped[MAX_REMEMBERED];
-  u32 n = freeze (stopped);
+  freeze ();
   struct procs p = procs_read ();
   procs_mark_descendants (&p, keeper);
   for (u32 i = 0; i < p.count; i++)
     if (p.list[i].mark)
       SYS (kill, p.list[i].pid, SIGKILL);
-  thaw (stopped, n, keeper);
+  thaw (p, keeper);
 }
 
 static void
@@ -123,12 +126,10 @@ kill_orphans (void)
 void
 sweep_orphans (void)
 {
-  i32 stopped[MAX_REMEMBERED];
-  u32 n = 0;
   int isolated = (plan.mode->flags & MODE_NAMESPACES) != 0;
   if (isolated) /* they may fork faster than they are found */
-    n = freeze (stopped);
+    freeze ();
   kill_orphans ();
   if (isolated)
-    thaw (stopped, n, 0);
+    thaw (procs_read (), 0);
 }

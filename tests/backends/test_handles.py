@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import os
 import signal
@@ -11,6 +10,7 @@ import tempfile
 import threading
 import time
 import warnings
+from typing import Any
 
 import psutil
 import pytest
@@ -20,21 +20,6 @@ from isandbox_backends._shared import aio, blocking
 from isandbox_backends._shared.scratch import remove_tree
 
 pytestmark = [pytest.mark.native, pytest.mark.parametrize("backend", ["seccomp", "local"])]
-
-
-def gone(handle: object, marker: str) -> bool:
-    """No process of this machine has the marker any more, at least soon."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if marker in process.cmdline():
-                    found.append(process)
-        if not found:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def test_an_iteration_given_up_while_another_waits(backend: str) -> None:
@@ -98,7 +83,7 @@ def test_a_blocked_writer_does_not_hold_up_the_end(backend: str) -> None:
         assert failed
 
 
-def test_a_start_that_is_cancelled_ends_the_command(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_is_cancelled_ends_the_command(backend: str, nap: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cancelled, or Ctrl-C, before the handle is there: the command ends."""
 
     async def never(_: object) -> None:
@@ -112,21 +97,21 @@ def test_a_start_that_is_cancelled_ends_the_command(backend: str, monkeypatch: p
 
     async def main() -> None:
         async with create_sandbox(backend) as sandbox:
-            task = asyncio.create_task(sandbox.start(["sleep", "31.0641"]))
+            task = asyncio.create_task(sandbox.start(nap.argv))
             await asyncio.sleep(0.2)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert gone(sandbox, "31.0641")
+            assert nap.soon(0)
 
     asyncio.run(main())
     with sync.create_sandbox(backend) as sandbox:
         with pytest.raises(KeyboardInterrupt):
-            sandbox.start(["sleep", "31.0642"])
-        assert gone(sandbox, "31.0642")
+            sandbox.start(nap.argv)
+        assert nap.soon(0)
 
 
-def test_an_interrupt_right_after_the_start(backend: str) -> None:
+def test_an_interrupt_right_after_the_start(backend: str, nap: Any) -> None:
     """Ctrl-C in the event of a command's start: the command ends, its pipes are closed."""
 
     def on_event(event: object) -> None:
@@ -136,30 +121,30 @@ def test_an_interrupt_right_after_the_start(backend: str) -> None:
     with sync.create_sandbox(backend, on_event=on_event) as sandbox:
         before = len(os.listdir("/proc/self/fd"))
         with pytest.raises(KeyboardInterrupt):
-            sandbox.exec(["sleep", "31.0643"])
-        assert gone(sandbox, "31.0643")
+            sandbox.exec(nap.argv)
+        assert nap.soon(0)
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_cancelled_twice(backend: str) -> None:
+def test_cancelled_twice(backend: str, nap: Any) -> None:
     """A second cancellation while the command is being ended: the task ends, the command too, the sandbox lives on."""
 
     async def main() -> None:
         async with create_sandbox(backend) as sandbox:
-            task = asyncio.create_task(sandbox.exec(["sleep", "31.0644"]))
+            task = asyncio.create_task(sandbox.exec(nap.argv))
             await asyncio.sleep(0.2)
             task.cancel()
             await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await asyncio.to_thread(gone, sandbox, "31.0644")
+            assert await asyncio.to_thread(nap.soon, 0)
             assert (await sandbox.exec(["true"])).ok
 
     asyncio.run(main())
 
 
-def test_a_loop_that_ends_with_a_running_command(backend: str) -> None:
+def test_a_loop_that_ends_with_a_running_command(backend: str, nap: Any) -> None:
     """Dropped with its loop, sandbox and command: a warning, and neither process, zombie nor descriptor is left. Files stay."""
     places = set(os.listdir(tempfile.gettempdir()))
     asyncio.run(asyncio.sleep(0))
@@ -168,14 +153,14 @@ def test_a_loop_that_ends_with_a_running_command(backend: str) -> None:
 
     async def main() -> None:
         sandbox = await create_sandbox(backend)
-        await sandbox.start(["sleep", "31.0645"])
+        await sandbox.start(nap.argv)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         asyncio.run(main())
         gc.collect()
     assert any("never closed" in str(warning.message) for warning in caught)
-    assert gone(None, "31.0645")
+    assert nap.soon(0)
     assert set(os.listdir("/proc/self/fd")) == before
     assert {c.pid for c in psutil.Process().children()} == children
     for place in set(os.listdir(tempfile.gettempdir())) - places:

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import textwrap
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -26,25 +26,12 @@ from isandbox import ConfigurationError, SandboxClosedError, create_sandbox, syn
 pytestmark = [pytest.mark.native, pytest.mark.parametrize("backend", ["seccomp", "local"])]
 
 
-def inside(marker: str) -> list[psutil.Process]:
-    """Processes of the machine whose command line holds the marker."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if any(marker in word for word in process.cmdline()) and process.name() != Path(sys.executable).name:
-                found.append(process)
-    return found
-
-
-def until(condition: object, seconds: float = 20.0) -> bool:
-    """Poll ``condition`` until it holds; false when it does not within ``seconds``."""
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return bool(condition())
+@pytest.fixture
+def leftovers() -> Iterator[None]:
+    """Removes the directories that `local` leaves on disk when its host is killed."""
+    yield
+    for leftover in Path(tempfile.gettempdir()).glob("isandbox-*"):
+        subprocess.run(["rm", "-rf", str(leftover)], check=True, timeout=20)
 
 
 @contextlib.contextmanager
@@ -65,57 +52,51 @@ def host(script: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=20)
 
 
-def remove_leftovers() -> None:
-    """The directories that `local` leaves on disk when its host is killed."""
-    for leftover in Path(tempfile.gettempdir()).glob("isandbox-*"):
-        subprocess.run(["rm", "-rf", str(leftover)], check=True, timeout=20)
-
-
-def test_death_of_the_host_ends_everything_inside(backend: str) -> None:
+@pytest.mark.usefixtures("leftovers")
+def test_death_of_the_host_ends_everything_inside(backend: str, nap: Any) -> None:
     """SIGKILL of the host process ends every command and the helper, also what left its session."""
     script = """
         import sys, time
         from isandbox.sync import create_sandbox
         sandbox = create_sandbox(sys.argv[1])
-        sandbox.start("setsid sleep 8101 & (sleep 8101 &) ; sleep 8101")
+        sandbox.start("setsid NAP & (NAP &) ; NAP".replace("NAP", sys.argv[2]))
         print("up", flush=True)
         time.sleep(60)
     """
-    with host(script, backend) as process:
+    with host(script, backend, str(nap)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        assert until(lambda: len(inside("8101")) >= 3)
+        assert nap.soon(3)
         process.kill()
-        assert until(lambda: not inside("8101")), inside("8101")
-    remove_leftovers()
+        assert nap.soon(0)
 
 
-def test_a_forked_child_holds_nothing(backend: str) -> None:
+@pytest.mark.usefixtures("leftovers")
+def test_a_forked_child_holds_nothing(backend: str, nap: Any) -> None:
     """A child of the host made by os.fork does not keep the sandbox alive when the host is killed."""
     script = """
         import os, sys, time
         from isandbox.sync import create_sandbox
         sandbox = create_sandbox(sys.argv[1])
-        sandbox.start("sleep 8202")
+        sandbox.start(sys.argv[2])
         if os.fork() == 0:
             time.sleep(30)
             os._exit(0)
         print("up", flush=True)
         time.sleep(60)
     """
-    with host(script, backend) as process:
+    with host(script, backend, str(nap)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
-        assert until(lambda: len(inside("8202")) >= 1)
+        assert nap.soon(1)
         children = psutil.Process(process.pid).children()
         process.kill()
         try:
-            assert until(lambda: not inside("8202")), inside("8202")
+            assert nap.soon(0)
         finally:
             for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     child.kill()
-    remove_leftovers()
 
 
 def test_a_handle_does_not_survive_fork(backend: str) -> None:
@@ -140,7 +121,7 @@ def test_a_handle_does_not_survive_fork(backend: str) -> None:
 
 def test_a_child_process_inherits_no_descriptor(backend: str) -> None:
     """A program that the host starts while a sandbox lives, with inherited descriptors, gets none of the sandbox's."""
-    with sync.create_sandbox(backend) as sandbox, sandbox.start("sleep 8303"):
+    with sync.create_sandbox(backend) as sandbox, sandbox.start("sleep 60"):
         listing = subprocess.run(
             ["sh", "-c", "ls -l /proc/self/fd"], capture_output=True, text=True, close_fds=False, check=True, timeout=20
         ).stdout
@@ -148,27 +129,27 @@ def test_a_child_process_inherits_no_descriptor(backend: str) -> None:
     assert "pidfd" not in listing
 
 
-def test_an_exit_without_close_leaves_nothing(backend: str) -> None:
+def test_an_exit_without_close_leaves_nothing(backend: str, nap: Any) -> None:
     """A script that ends with a sandbox open ends quietly, with its own exit code, and leaves nothing."""
     script = """
         import sys
         from isandbox.sync import create_sandbox
         sandbox = create_sandbox(sys.argv[1])
-        sandbox.exec("sleep 8404 >/dev/null 2>&1 & echo x > file")
+        sandbox.exec(f"{sys.argv[2]} >/dev/null 2>&1 & echo x > file")
         sys.exit(7)
     """
-    with host(script, backend) as process:
+    with host(script, backend, str(nap)) as process:
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out, err) == (7, "", "")
-    assert until(lambda: not inside("8404"))
+    assert nap.soon(0)
 
 
-def test_a_dropped_handle_warns(backend: str) -> None:
+def test_a_dropped_handle_warns(backend: str, nap: Any) -> None:
     """A sandbox that is dropped without close is a ResourceWarning, and its processes end."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sandbox = sync.create_sandbox(backend)
-        sandbox.exec("sleep 8505 >/dev/null 2>&1 &")
+        sandbox.exec(f"{nap} >/dev/null 2>&1 &")
         directories = sandbox._core.scratch  # type: ignore[attr-defined]
         client = sandbox._core.client  # type: ignore[attr-defined]
         del sandbox
@@ -178,7 +159,7 @@ def test_a_dropped_handle_warns(backend: str) -> None:
     client.reap()
     for directory in directories:
         subprocess.run(["rm", "-rf", directory], check=True, timeout=20)
-    assert until(lambda: not inside("8505"))
+    assert nap.soon(0)
 
 
 def test_many_threads_share_a_handle(backend: str) -> None:
@@ -203,23 +184,23 @@ def test_many_threads_share_a_handle(backend: str) -> None:
     assert results == {number: f"{number}\n{number}\n" for number in range(16)}
 
 
-def test_ctrl_c_ends_the_command(backend: str) -> None:
+def test_ctrl_c_ends_the_command(backend: str, nap: Any) -> None:
     """SIGINT during a blocking exec ends the command, then raises KeyboardInterrupt; the sandbox lives on."""
     script = """
         import sys
         from isandbox.sync import create_sandbox
         with create_sandbox(sys.argv[1]) as sandbox:
             try:
-                sandbox.exec("echo started > flag; sleep 8606 & sleep 8606", timeout=None, on_stdout=print)
+                sandbox.exec(f"echo started > flag; {sys.argv[2]} & {sys.argv[2]}", timeout=None, on_stdout=print)
             except KeyboardInterrupt:
                 print("interrupted", sandbox.exec("echo alive").stdout.strip(), flush=True)
     """
-    with host(script, backend) as process:
-        assert until(lambda: len(inside("8606")) >= 2)
+    with host(script, backend, str(nap)) as process:
+        assert nap.soon(2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert (process.returncode, out) == (0, "interrupted alive\n"), err
-    assert until(lambda: not inside("8606"))
+    assert nap.soon(0)
 
 
 async def test_blocking_calls_refuse_a_running_loop(backend: str) -> None:

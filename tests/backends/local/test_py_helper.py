@@ -8,10 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -29,34 +28,11 @@ from isandbox_backends.local.python_helper import python_helper
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the local backend needs Linux or macOS")
 
-_numbers = count(1)
-
 
 @pytest.fixture
 def box() -> Iterator[ISandbox]:
     with create_sandbox("local", helper="python") as sandbox:
         yield sandbox
-
-
-@pytest.fixture
-def nap() -> Iterator[str]:
-    """A sleep that no other process of this machine does; nobody may do it in the end."""
-    command = f"sleep 8{os.getpid()}.{next(_numbers)}"
-    yield command
-    left = _running(command)
-    for process in left:
-        with suppress(psutil.Error):
-            process.kill()
-    assert not left, f"{len(left)} processes were left behind"
-
-
-def _running(command: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.cmdline() == command.split() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
 
 
 def _eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
@@ -131,26 +107,26 @@ class TestExec:
             os.close(reader)
             os.close(writer)
 
-    def test_metrics_leave_the_helper_out(self, box: ISandbox, nap: str) -> None:
+    def test_metrics_leave_the_helper_out(self, box: ISandbox, nap: Any) -> None:
         """Keepers do not count as processes of the sandbox."""
-        with box.start(nap.split()):
+        with box.start(nap.argv):
             assert _eventually(lambda: box.metrics().processes == 1)
 
 
 class TestEnds:
     @pytest.mark.skipif(sys.platform != "linux", reason="orphans come back on Linux only")
-    def test_timeout_ends_runaways(self, box: ISandbox, nap: str) -> None:
+    def test_timeout_ends_runaways(self, box: ISandbox, nap: Any) -> None:
         """Sessions of their own and double forks do not escape, not even at once after the start."""
         escape = f"(setsid sh -c 'setsid {nap} & {nap}' &) ; setsid {nap} & ( ( setsid {nap} & ) & )"
         result = box.exec(f"{escape}; {nap}", timeout=0.3)
         assert result.fault == "timeout"
-        assert not _running(nap)
+        assert not nap.running()
 
-    def test_fork_storm(self, box: ISandbox, nap: str) -> None:
+    def test_fork_storm(self, box: ISandbox, nap: Any) -> None:
         """Commands that keep starting processes are ended as a whole."""
         result = box.exec(f"while :; do {nap} & sleep 0.001; done", timeout=0.4)
         assert result.fault == "timeout"
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
 
     def test_output_quota(self) -> None:
         """The output quota ends the command."""
@@ -199,33 +175,33 @@ class TestEnds:
         assert box.exec("kill -STOP $PPID; echo stopped", timeout=10).stdout == "stopped\n"
 
     @pytest.mark.skipif(sys.platform != "linux", reason="orphans come back on Linux only")
-    def test_a_murdered_keeper(self, box: ISandbox, nap: str) -> None:
+    def test_a_murdered_keeper(self, box: ISandbox, nap: Any) -> None:
         """A command that kills its parent ends with all its processes, and the sandbox lives on."""
         result = box.exec(f"setsid {nap} & kill -9 $PPID; {nap}", timeout=10)
         assert result.fault == "killed"
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
         assert box.exec("echo alive").stdout == "alive\n"
 
-    def test_a_murdered_helper(self, box: ISandbox, nap: str) -> None:
+    def test_a_murdered_helper(self, box: ISandbox, nap: Any) -> None:
         """Without its server a sandbox is lost, and the commands end."""
         process = box.start(f"{nap} & {nap}")
         helper = psutil.Process(process.pid).parent().parent()
         helper.kill()
         with pytest.raises(SandboxLostError):
             process.wait()
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
 
-    def test_close_ends_everything(self, nap: str) -> None:
+    def test_close_ends_everything(self, nap: Any) -> None:
         """Nothing outlives close, and the scratch directory is gone."""
         sandbox = create_sandbox("local", helper="python")
         home = sandbox.exec("echo $HOME").stdout.strip()
         with sandbox:
             sandbox.start(f"setsid {nap} & {nap}")
-            assert _eventually(lambda: len(_running(nap)) == 2)
-        assert not _running(nap)
+            assert nap.soon(2)
+        assert not nap.running()
         assert not os.path.exists(home)
 
-    def test_host_death(self, nap: str, tmp_path: Path) -> None:
+    def test_host_death(self, nap: Any, tmp_path: Path) -> None:
         """When the host process is killed, everything that it started ends."""
         program = (
             "import sys, time\nfrom isandbox.sync import create_sandbox\n"
@@ -236,9 +212,9 @@ class TestEnds:
         with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=own_place) as host:
             assert host.stdout is not None
             assert host.stdout.readline() == "up\n"
-            assert _eventually(lambda: len(_running(nap)) == 2)
+            assert nap.soon(2)
             host.kill()
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
 
 
 class TestFiles:
@@ -314,14 +290,14 @@ class TestElsewhere:
         plain.files.write("f", "text")
         assert plain.files.read_text("f") == "text"
 
-    def test_timeout_finds_what_was_seen(self, plain: ISandbox, nap: str) -> None:
+    def test_timeout_finds_what_was_seen(self, plain: ISandbox, nap: Any) -> None:
         """Orphans in sessions of their own are ended if they were seen before they lost their parent."""
         result = plain.exec(f"setsid sh -c '{nap} & sleep 0.4' & {nap}", timeout=1)
         assert result.fault == "timeout"
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
 
-    def test_close_ends_background_children(self, plain: ISandbox, nap: str) -> None:
+    def test_close_ends_background_children(self, plain: ISandbox, nap: Any) -> None:
         """Closing ends what lingers."""
         assert plain.exec(f"setsid {nap} & sleep 0.3").lingering
         plain.close()
-        assert _eventually(lambda: not _running(nap))
+        assert nap.soon(0)
