@@ -43,8 +43,9 @@ def profile_program(arch: Arch, profile: ProfileName = "default", *, pin_cpus: b
     policy = PROFILES[profile]
     pinned = FORBIDDEN_WHEN_PINNED if pin_cpus else ()
     forbidden = (*policy.forbidden, *pinned)
-    left_out = () if policy.only is None else tuple(name for name in arch.numbers if name not in policy.only)
-    not_there = (*policy.not_there, *(name for name in left_out if name not in forbidden))
+    decided = {*forbidden, *policy.checked}
+    left_out = () if policy.only is None else (name for name in arch.numbers if name not in policy.only | decided)
+    not_there = (*policy.not_there, *left_out)
     checked = {name: rules for name, rules in policy.checked.items() if name not in pinned}
     return program(arch, forbidden=forbidden, not_there=not_there, checked=checked)
 

@@ -12,6 +12,7 @@ from isandbox_backends.seccomp.rules import (
     EAFNOSUPPORT,
     EINVAL,
     ENOTTY,
+    EOPNOTSUPP,
     EPERM,
     FORBIDDEN,
     NOT_THERE,
@@ -28,7 +29,8 @@ PROFILE_NAMES: tuple[ProfileName, ...] = get_args(ProfileName)
 class Profile:
     """``forbidden`` is EPERM, ``not_there`` ENOSYS, ``checked`` decided by arguments.
 
-    ``only``: of all other calls these alone are allowed, the rest is ENOSYS; ``None`` allows all of them.
+    ``only``: of all other calls these alone are allowed, the rest is ENOSYS; ``None`` allows all of them. A rule without
+    conditions is the answer to the call whatever its arguments.
     """
 
     forbidden: tuple[str, ...]
@@ -82,7 +84,7 @@ getegid getresuid getresgid getgroups setpgid getppid getpgrp getpgid setsid get
 rt_sigsuspend sigaltstack utime utimes utimensat statfs fstatfs getpriority prctl arch_prctl gettid futex sched_getaffinity
 set_tid_address restart_syscall clock_gettime clock_getres clock_nanosleep epoll_create epoll_create1 epoll_ctl epoll_wait
 epoll_pwait epoll_pwait2 eventfd2 openat newfstatat faccessat faccessat2 pselect6 ppoll set_robust_list dup3 pipe2
-getcpu getrandom membarrier statx rseq close_range socket socketpair sendto recvfrom sendmsg recvmsg shutdown getsockname
+getcpu getrandom membarrier statx rseq close_range socketpair sendto recvfrom sendmsg recvmsg shutdown getsockname
 getpeername getsockopt setsockopt
 setresuid setresgid setfsuid setfsgid signalfd4 pidfd_open pidfd_send_signal
 """
@@ -100,6 +102,7 @@ _IOCTLS = (
 # linux/prctl.h: SET_PDEATHSIG, GET_PDEATHSIG, GET_DUMPABLE, SET_DUMPABLE, SET_NAME, GET_NAME, CAPBSET_READ,
 # SET_CHILD_SUBREAPER, GET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, GET_NO_NEW_PRIVS, SET_VMA
 _PRCTLS = (1, 2, 3, 4, 15, 16, 23, 36, 37, 38, 39, 0x53564D41)
+_EXTENDED_ATTRIBUTES = tuple(f"{kind}{verb}xattr" for verb in ("get", "set", "list", "remove") for kind in ("", "l", "f"))
 _AF_UNIX = 1
 _SOCK_TYPE_MASK, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 
@@ -108,6 +111,8 @@ _STRICT_CHECKED: Mapping[str, tuple[Rule, ...]] = {
     "fcntl": (_one_of(1, _FCNTL_COMMANDS),),
     "prctl": (_one_of(0, _PRCTLS, errno=EINVAL),),
     "socket": (Rule(EAFNOSUPPORT, ()),),
+    # As a file system that has none, which programs expect; ENOSYS makes ls complain.
+    **dict.fromkeys(_EXTENDED_ATTRIBUTES, (Rule(EOPNOTSUPP, ()),)),
     # Not datagrams: their sender may name any socket that it can see, also on a pair.
     "socketpair": (
         _one_of(0, (_AF_UNIX,), errno=EAFNOSUPPORT),
@@ -118,8 +123,8 @@ _STRICT_CHECKED: Mapping[str, tuple[Rule, ...]] = {
 
 def _checked(own: Mapping[str, tuple[Rule, ...]], only: frozenset[str] | None = None) -> Mapping[str, tuple[Rule, ...]]:
     """The default's rules, with ``own`` in place of those of the same call."""
-    merged = {**CHECKED, **own}
-    return MappingProxyType({name: rules for name, rules in merged.items() if only is None or name in only})
+    kept = {name: rules for name, rules in CHECKED.items() if only is None or name in only}
+    return MappingProxyType({**kept, **own})
 
 
 PROFILES: Mapping[ProfileName, Profile] = MappingProxyType(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-EPERM, EINVAL, ENOTTY, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT = 1, 22, 25, 38, 93, 97
+EPERM, EINVAL, ENOTTY, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = 1, 22, 25, 38, 93, 95, 97
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isandbox_backends.seccomp.filter import compile_filter, profile_program, program
+from isandbox_backends.seccomp.profiles import PROFILE_NAMES, ProfileName
 from isandbox_backends.seccomp.rules import Condition, Rule
 from isandbox_backends.seccomp.syscalls import AARCH64, X86_64, Arch
 
 ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x80000000
 ARCH = pytest.mark.parametrize("arch", [X86_64, AARCH64], ids=lambda arch: arch.name)
+PROFILE = pytest.mark.parametrize("profile", PROFILE_NAMES)
 
 
 @ARCH
@@ -40,18 +42,20 @@ def test_what_is_newer_is_not_there(bpf: ModuleType, arch: Arch, number: int) ->
 
 
 @ARCH
+@PROFILE
 @pytest.mark.parametrize("pinned", [False, True])
-def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, pinned: bool) -> None:
+def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, profile: ProfileName, pinned: bool) -> None:
     """Every jump is forward, inside and 8 bits wide; the end is a return; the length fits."""
-    code = profile_program(arch, pin_cpus=pinned)
+    code = profile_program(arch, profile, pin_cpus=pinned)
     assert bpf.accepted(code)
-    assert len(code) < 400
+    assert len(code) < 512
 
 
 @ARCH
-def test_paths_are_short(bpf: ModuleType, arch: Arch) -> None:
+@PROFILE
+def test_paths_are_short(bpf: ModuleType, arch: Arch, profile: ProfileName) -> None:
     """A binary search, not a chain: no call runs through more than a few dozen instructions."""
-    longest = max(bpf.run(profile_program(arch), number, arch.audit)[1] for number in range(601))
+    longest = max(bpf.run(profile_program(arch, profile), number, arch.audit)[1] for number in range(601))
     assert longest <= 40
 
 

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 
 ALLOW, EPERM, EINVAL, ENOTTY, ENOSYS = "allow", "EPERM", "EINVAL", "ENOTTY", "ENOSYS"
-EPROTONOSUPPORT, EAFNOSUPPORT = "EPROTONOSUPPORT", "EAFNOSUPPORT"
+EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = "EPROTONOSUPPORT", "EOPNOTSUPP", "EAFNOSUPPORT"
 NOISE = (0, 1 << 32, 0xDEADBEEF << 32, 1 << 63, 0xFFFFFFFF << 32)
 Arguments = tuple[int, ...]
 
@@ -202,6 +202,11 @@ STRICT: dict[str, Row] = {
     "prctl": (low_is_none_of(0, EINVAL, *PRCTLS), lambda: at(0, noisy(around(*PRCTLS, *range(80), 0x59616D61)))),
     "socket": (lambda *_: EAFNOSUPPORT, lambda: socket_vectors([*range(61), *around(61)[-6:]])),
     "socketpair": (strict_pair, CALLS["socketpair"][1]),
+    **{
+        f"{kind}{verb}xattr": (lambda *_: EOPNOTSUPP, lambda: at(0, [0]))
+        for verb in ("get", "set", "list", "remove")
+        for kind in ("", "l", "f")
+    },
 }
 
 
