@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -56,7 +57,7 @@ def host_view() -> HostView:
         for name in _ETC_COPIES
         if not (etc / name).is_symlink() and (etc / name).is_file() and (etc / name).stat().st_size <= _COPY_LIMIT
     ]
-    jvms = sorted(entry.name for entry in etc.iterdir() if _ETC_JVM.fullmatch(entry.name) and entry.is_dir())
+    jvms = [name for name in jvm_settings(os.listdir(etc)) if (etc / name).is_dir()]
     return HostView(
         links=tuple(links),
         directories=tuple(directories),
@@ -66,6 +67,11 @@ def host_view() -> HostView:
         devices=tuple(name for name in ("null", "zero", "full", "random", "urandom", "tty") if _is_device(name)),
         masked=tuple(name for name in _MASKED if Path("/proc", name).exists()),
     )
+
+
+def jvm_settings(names: Iterable[str]) -> list[str]:
+    """Those of the names in /etc that are a JVM's."""
+    return sorted(name for name in names if _ETC_JVM.fullmatch(name))
 
 
 def _is_device(name: str) -> bool:
