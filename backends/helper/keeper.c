@@ -121,10 +121,12 @@ become_command_user (const struct command *c)
           if (SYS (setfsgid, gid) != (long) gid || SYS (setfsuid, uid) != (long) uid)
             return -EPERM;
         }
-      else if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
+      /* The memory is still the server's, and where fs.suid_dumpable is 1 the change of uid opens it to every command until
+       * the next call. A capability that commands do not have keeps them out meanwhile; exec takes it away. */
+      else if ((r = SYS (prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0)) < 0 || (r = SYS (setresgid, gid, gid, gid)) < 0
+               || (r = SYS (setresuid, uid, uid, uid)) < 0)
         return r;
     }
-  /* The memory is still the server's, and a change of uid may have opened it (fs.suid_dumpable). */
   if ((r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0
       || (r = SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0) /* after setresuid, which clears it */
     return r;

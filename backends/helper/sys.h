@@ -149,6 +149,7 @@ struct open_how { u64 flags, mode, resolve; };
 
 #define PR_SET_PDEATHSIG 1
 #define PR_SET_DUMPABLE 4
+#define PR_SET_KEEPCAPS 8
 #define PR_SET_NAME 15
 #define PR_SET_SECCOMP 22
 #define PR_CAPBSET_DROP 24

@@ -204,30 +204,47 @@ def test_a_tracer_of_another_command_does_not_keep_this_one_from_ending(debug: A
 REWRITE = (
     TOOLS
     + r"""
+import struct
 ORIG_RAX, RAX, RDI = 120, 80, 112
+TRACESYSGOOD, TRACESECCOMP = 1, 0x80
+
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+def own_filter():
+    "Every getppid stops for the tracer (SECCOMP_RET_TRACE), all else is allowed."
+    code = b"".join(struct.pack("<HBBI", *line) for line in
+                    ((0x20, 0, 0, 0), (0x15, 0, 1, NR["getppid"]), (6, 0, 0, 0x7FF00000), (6, 0, 0, 0x7FFF0000)))
+    return libc.prctl(22, 2, ctypes.byref(Program(len(code) // 8, code)), 0, 0)
+
+def register(child, offset):
+    return libc.ptrace(ctypes.c_long(PEEKUSR), ctypes.c_long(child), ctypes.c_void_p(offset), None)
 
 def changed(number, argument):
-    "The result of a getppid whose number and first argument a tracer has changed at the call's entry."
+    "The result of a getppid whose number and first argument a tracer has changed before it is done."
     child = os.fork()
     if child == 0:
         trace(TRACEME, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
+        if WAY == "filter" and own_filter():
+            os._exit(1)
         libc.syscall(ctypes.c_long(NR["getppid"]))
         os._exit(0)
     os.waitpid(child, 0)
-    libc.ptrace(ctypes.c_long(SETOPTIONS), ctypes.c_long(child), None, ctypes.c_void_p(1))  # TRACESYSGOOD
-    for _ in range(200):
-        trace(SYSCALL, child)
+    trace(SETOPTIONS, child, 0, TRACESYSGOOD | TRACESECCOMP)
+    wanted = signal.SIGTRAP | 0x80 if WAY == "entry" else signal.SIGTRAP | 7 << 8  # PTRACE_EVENT_SECCOMP
+    for _ in range(2000):
+        trace(SYSCALL if WAY == "entry" else CONT, child)
         status = os.waitpid(child, 0)[1]
         if not os.WIFSTOPPED(status):
             return "ended"
-        if os.WSTOPSIG(status) == signal.SIGTRAP | 0x80 and libc.ptrace(ctypes.c_long(PEEKUSR), ctypes.c_long(child), ctypes.c_void_p(ORIG_RAX), None) == NR["getppid"]:
+        if status >> 8 == wanted and register(child, ORIG_RAX) == NR["getppid"]:
             break
     trace(POKEUSR, child, ORIG_RAX, number)
     trace(POKEUSR, child, RDI, argument)
     trace(SYSCALL, child)
     os.waitpid(child, 0)
-    result = libc.ptrace(ctypes.c_long(PEEKUSR), ctypes.c_long(child), ctypes.c_void_p(RAX), None)
+    result = register(child, RAX)
     os.kill(child, 9)
     os.waitpid(child, 0)
     return result if result >= 0 else word(-result)
@@ -241,14 +258,15 @@ out["x32"] = changed(0x40000000 | NR["getpid"], 0)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the registers are x86-64's")
-def test_a_tracer_does_not_lead_past_the_filter(make: Any, debug: Any, probes: Any) -> None:
-    """A call whose number or arguments the tracer changes at its entry is filtered as what it has become."""
-    found = probes.run(debug, REWRITE)
+@pytest.mark.parametrize("way", ["entry", "filter"])
+def test_a_tracer_does_not_lead_past_the_filter(make: Any, debug: Any, probes: Any, way: str) -> None:
+    """A call that a tracer changes, at its entry or when a filter of its own asks it, is filtered as what it has become."""
+    found = probes.run(debug, REWRITE, WAY=way)
     assert found["control"] is True
     wanted = {"unshare": "EPERM", "mount": "EPERM", "personality": "EPERM", "socket": "EAFNOSUPPORT"}
     assert found["refused"] == {**wanted, "clone3": "ENOSYS", "io_uring_setup": "ENOSYS"}
     assert found["x32"] == "ENOSYS"
-    marked = probes.run(make(profile="debug", filter=probes.marked), REWRITE)
+    marked = probes.run(make(profile="debug", filter=probes.marked), REWRITE, WAY=way)
     assert marked["refused"]["mount"] == str(1 + probes.MARK)
     assert marked["x32"] == str(38 + probes.MARK)
 

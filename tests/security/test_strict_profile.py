@@ -90,7 +90,7 @@ master, slave = pty.openpty()
 out["terminal"] = attempt(termios.tcgetattr, slave)
 requests = {"FS_IOC_GETFLAGS": 0x80086601, "FICLONE": 0x40049409, "SIOCGIFCONF": 0x8912, "TIOCSTI": 0x5412, "TIOCSTI high": 0x5412 | 1 << 32}
 out["ioctls"] = {name: call(NR["ioctl"], slave, request, None) for name, request in requests.items()}
-out["prctls"] = [call(NR["prctl"], n, 0, 0, 0, 0) for n in (8, 22, 24, 26, 28, 35, 41, 47, 52, 53, 62, 0x59616D61)]
+out["prctls"] = [call(NR["prctl"], n, 0, 0, 0, 0) for n in (5, 22, 24, 26, 28, 35, 41, 47, 52, 53, 62, 0x59616D61)]
 out["name"] = call(NR["prctl"], 15, b"named", 0, 0, 0)
 """
 GONE = (
