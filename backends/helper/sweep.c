@@ -52,8 +52,9 @@ is_keeper (i32 pid)
   return 0;
 }
 
-/* A dead process that somebody traces stays until the tracer has looked at it, and its keeper waits for it. A tracer that is
- * part of the command dies with it; one that belongs to another command keeps this one from ending, and is ended too. */
+/* A process that somebody traces may stop once more on its way out, where no second SIGKILL reaches it (PTRACE_O_TRACEEXIT),
+ * and when it is dead it stays until the tracer has looked at it. A tracer that is part of the command dies with it; one that
+ * belongs to another command keeps this one from ending, and is ended too. */
 static void
 kill_tracers (i32 pid)
 {
@@ -75,7 +76,7 @@ sweep_namespace (i32 keeper, int again)
     if (p.list[i].mark)
       {
         SYS (kill, p.list[i].pid, SIGKILL);
-        if (again && (p.list[i].state == 'Z' || p.list[i].state == HEADLESS))
+        if (again && (p.list[i].state == 'Z' || p.list[i].state == 't' || p.list[i].state == HEADLESS))
           kill_tracers (p.list[i].pid);
       }
   thaw (p, keeper);

@@ -181,20 +181,27 @@ while time.monotonic() < end:
         except OSError:
             continue
         if command.startswith(sys.argv[1]) and len(threads) == int(sys.argv[2]):
-            print("held", libc.ptrace(0x4206, ctypes.c_long(threads[-1]), None, None), flush=True)
+            print("held", libc.ptrace(0x4206, ctypes.c_long(threads[-1]), None, ctypes.c_void_p(int(sys.argv[3]))), flush=True)
             time.sleep(60)
     time.sleep(0.01)
 """
 THREADED = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); time.sleep(60)"
 
 
+TRACEEXIT = 0x40
+
+
+@pytest.mark.parametrize("options", [0, TRACEEXIT], ids=["reaping", "exit event"])
 @pytest.mark.parametrize(
     ("victim", "threads"), [(["sleep", "62.5"], 1), (["python3", "-I", "-c", THREADED], 2)], ids=["process", "thread"]
 )
-def test_a_tracer_of_another_command_does_not_keep_this_one_from_ending(debug: Any, victim: list[str], threads: int) -> None:
-    """A dead process that a neighbour traces and does not reap is freed by the neighbour's end, in time; the sandbox lives on."""
+def test_a_tracer_of_another_command_does_not_keep_this_one_from_ending(
+    debug: Any, victim: list[str], threads: int, options: int
+) -> None:
+    """What a neighbour traces, and does not reap or let go at its exit, is freed by the neighbour's end; the sandbox lives on."""
     prefix = " ".join(victim[:3])
-    with debug.start(["python3", "-I", "-c", HOLDER, prefix, str(threads)], timeout=30) as holder:
+    command = ["python3", "-I", "-c", HOLDER, prefix, str(threads), str(options)]
+    with debug.start(command, timeout=30) as holder:
         result = debug.exec(victim, timeout=1)
         assert (result.fault, debug.exec("echo alive").stdout) == ("timeout", "alive\n")
         ended = holder.wait()
