@@ -55,7 +55,8 @@ def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, profile: Prof
 @PROFILE
 def test_paths_are_short(bpf: ModuleType, arch: Arch, profile: ProfileName) -> None:
     """A binary search, not a chain: no call runs through more than a few dozen instructions."""
-    longest = max(bpf.run(profile_program(arch, profile), number, arch.audit)[1] for number in range(601))
+    code = profile_program(arch, profile)
+    longest = max(bpf.run(code, number, arch.audit)[1] for number in range(601))
     assert longest <= 40
 
 
@@ -79,11 +80,9 @@ def test_pinned_cpus(bpf: ModuleType, arch: Arch) -> None:
     number = arch.numbers["sched_setaffinity"]
     assert bpf.outcomes(profile_program(arch, pin_cpus=True), number, arch.audit) == {EPERM}
     assert bpf.run(profile_program(arch), number, arch.audit, [0])[0] == ALLOW
-    others = [n for n in range(601) if n != number]
-    for other in others:
-        assert bpf.outcomes(profile_program(arch, pin_cpus=True), other, arch.audit) == bpf.outcomes(
-            profile_program(arch), other, arch.audit
-        )
+    pinned, free = profile_program(arch, pin_cpus=True), profile_program(arch)
+    for other in (n for n in range(601) if n != number):
+        assert bpf.outcomes(pinned, other, arch.audit) == bpf.outcomes(free, other, arch.audit)
 
 
 WORDS = st.integers(0, (1 << 64) - 1)
