@@ -90,13 +90,13 @@ master, slave = pty.openpty()
 out["terminal"] = attempt(termios.tcgetattr, slave)
 requests = {"FS_IOC_GETFLAGS": 0x80086601, "FICLONE": 0x40049409, "SIOCGIFCONF": 0x8912, "TIOCSTI": 0x5412, "TIOCSTI high": 0x5412 | 1 << 32}
 out["ioctls"] = {name: call(NR["ioctl"], slave, request, None) for name, request in requests.items()}
-out["prctls"] = [call(NR["prctl"], n, 0, 0, 0, 0) for n in (5, 22, 24, 26, 28, 35, 41, 47, 52, 53, 62, 0x59616D61)]
+out["prctls"] = [call(NR["prctl"], n, 0, 0, 0, 0) for n in (5, 22, 24, 26, 28, 35, 41, 45, 52, 53, 62, 0x59616D61)]
 out["name"] = call(NR["prctl"], 15, b"named", 0, 0, 0)
 """
 GONE = (
     "memfd_create", "execveat", "shmget", "msgget", "semget", "mq_open", "inotify_init1", "timer_create", "io_setup", "splice",
     "tee", "copy_file_range", "seccomp", "landlock_create_ruleset", "mlock", "pkey_alloc", "sched_setattr", "setuid", "capset",
-    "personality", "fanotify_mark", "signalfd", "timerfd_create", "mincore", "readahead", "mknodat", "quotactl_fd",
+    "personality", "fanotify_mark", "signalfd", "timerfd_create", "mincore", "readahead", "mq_unlink", "quotactl_fd",
 )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ _DEBUG_CHECKED: Mapping[str, tuple[Rule, ...]] = {
 _DEBUG_ALLOWED = ("ptrace", "process_vm_readv")
 
 # What the C library, CPython, node, bash, gcc and binutils do, and the helper, which is under the filter too (its own:
-# setresuid to signalfd4). A test holds the helper's part against its source.
+# from setresuid on). A test holds the helper's part against its source.
 _STRICT_NAMES = """
 read write open close stat fstat lstat poll lseek mmap mprotect munmap brk rt_sigaction rt_sigprocmask rt_sigreturn ioctl
 pread64 pwrite64 readv writev preadv pwritev access pipe select sched_yield mremap msync madvise dup dup2 pause nanosleep
@@ -86,7 +86,7 @@ set_tid_address restart_syscall clock_gettime clock_getres clock_nanosleep epoll
 epoll_pwait epoll_pwait2 eventfd2 openat newfstatat faccessat faccessat2 pselect6 ppoll set_robust_list dup3 pipe2
 getcpu getrandom membarrier statx rseq close_range socketpair sendto recvfrom sendmsg recvmsg shutdown getsockname
 getpeername getsockopt setsockopt
-setresuid setresgid setfsuid setfsgid signalfd4 pidfd_open pidfd_send_signal
+setresuid setresgid setfsuid setfsgid signalfd4 pidfd_open pidfd_send_signal capget mknod mknodat
 """
 _STRICT_ONLY = frozenset(_STRICT_NAMES.split())
 # Locks reach whoever else has the file: another sandbox that reads the same /usr, a program of the host.
@@ -99,9 +99,9 @@ _IOCTLS = (
     0x5401, 0x5402, 0x5403, 0x5404, 0x540E, 0x540F, 0x5410, 0x5413, 0x5414, 0x541B, 0x5421, 0x5422, 0x5429,
     0x802C542A, 0x80045430, 0x40045431, 0x5441, 0x5450, 0x5451,
 )  # fmt: skip
-# linux/prctl.h: SET_PDEATHSIG, GET_PDEATHSIG, GET_DUMPABLE, SET_DUMPABLE, SET_KEEPCAPS, SET_NAME, GET_NAME, CAPBSET_READ,
-# SET_CHILD_SUBREAPER, GET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, GET_NO_NEW_PRIVS, SET_VMA
-_PRCTLS = (1, 2, 3, 4, 8, 15, 16, 23, 36, 37, 38, 39, 0x53564D41)
+# linux/prctl.h: SET_PDEATHSIG, GET_PDEATHSIG, GET_DUMPABLE, SET_DUMPABLE, SET_KEEPCAPS, SET_NAME, GET_NAME, GET_SECCOMP,
+# CAPBSET_READ, GET_SECUREBITS, SET_CHILD_SUBREAPER, GET_CHILD_SUBREAPER, SET_NO_NEW_PRIVS, GET_NO_NEW_PRIVS, CAP_AMBIENT, SET_VMA
+_PRCTLS = (1, 2, 3, 4, 8, 15, 16, 21, 23, 27, 36, 37, 38, 39, 47, 0x53564D41)
 _EXTENDED_ATTRIBUTES = tuple(f"{kind}{verb}xattr" for verb in ("get", "set", "list", "remove") for kind in ("", "l", "f"))
 _AF_UNIX = 1
 _SOCK_TYPE_MASK, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5

@@ -52,8 +52,11 @@ def test_the_plan_holds_the_profile(profile: ProfileName) -> None:
 
 
 @pytest.mark.native
-@PROFILE
-def test_the_profile_is_told(profile: ProfileName) -> None:
-    """`info.layers` says which profile is in force."""
-    with create_sandbox("seccomp", profile=profile) as sandbox:
-        assert sandbox.info.layers["seccomp"] == f"enforced (profile {profile})"
+def test_the_profile_is_told() -> None:
+    """`info.layers` says which profile is in force, and the other layers are the same, and told the same, with each."""
+    told = {}
+    for profile in PROFILE_NAMES:
+        with create_sandbox("seccomp", profile=profile) as sandbox:
+            told[profile] = dict(sandbox.info.layers)
+            assert told[profile].pop("seccomp") == f"enforced (profile {profile})"
+    assert told["debug"] == told["strict"] == told["default"]

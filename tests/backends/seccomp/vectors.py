@@ -183,7 +183,7 @@ IOCTLS = (
     0x5401, 0x5402, 0x5403, 0x5404, 0x540E, 0x540F, 0x5410, 0x5413, 0x5414, 0x541B, 0x5421, 0x5422, 0x5429, 0x5441, 0x5450,
     0x5451, 0x40045431, 0x80045430, 0x802C542A,
 )  # fmt: skip
-PRCTLS = (1, 2, 3, 4, 8, 15, 16, 23, 36, 37, 38, 39, 0x53564D41)
+PRCTLS = (1, 2, 3, 4, 8, 15, 16, 21, 23, 27, 36, 37, 38, 39, 47, 0x53564D41)
 # Asked of a prober these would end it or make it another: PR_SET_DUMPABLE and the like are harmless, SECCOMP is refused.
 FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)
 
