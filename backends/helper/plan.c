@@ -87,6 +87,7 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_AFFINITY] = { 8, 0, 1 },
   [PLAN_REBIND] = { 0, 2, 0 },
   [PLAN_SYSCTL] = { 0, 2, 0 },
+  [PLAN_OUTSIDE] = { 8 * NAMESPACES, 0, 0 },
 };
 
 static void
@@ -122,6 +123,9 @@ take_record (const struct record *r)
         bad ("filter length");
       plan.seccomp = r->data;
       plan.seccomp_len = r->len / 8;
+      break;
+    case PLAN_OUTSIDE:
+      plan.namespaces = (const u64 *) r->data;
       break;
     case PLAN_AFFINITY:
       plan.affinity = (const u64 *) r->data;

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from isandbox_backends._shared.plan import NAMESPACES, Outside
 
 # Programs and libraries. /usr is the whole view; the others are links into it on a merged-/usr system.
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -61,6 +64,25 @@ def host_view() -> HostView:
         devices=tuple(name for name in ("null", "zero", "full", "random", "urandom", "tty") if _is_device(name)),
         masked=tuple(name for name in _MASKED if Path("/proc", name).exists()),
     )
+
+
+def outside() -> Outside:
+    """The namespaces that this thread is in, and so whatever it starts."""
+    return _outside(os.getpid(), threading.get_native_id())
+
+
+# Looking takes 40 us. A thread that moves itself to other namespaces (setns) after its first sandbox is still told about the
+# old ones: then the helper cannot see that a namespace is shared with the new ones, which the kernel has no reason to do.
+@lru_cache(maxsize=64)
+def _outside(pid: int, thread: int) -> Outside:
+    return Outside(tuple(_number(f"/proc/{pid}/task/{thread}/ns/{name}") for name in NAMESPACES))
+
+
+def _number(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 def _is_device(name: str) -> bool:
