@@ -244,9 +244,10 @@ def _decode(kind: int, payload: bytes) -> Reply:
 # Most sandboxes of a process say the same.
 @lru_cache(maxsize=8)
 def _decode_hello(payload: bytes) -> Hello:
-    version, features, abi, count, filter_ = _HELLO.unpack_from(payload)
+    version, features = _PAIR.unpack_from(payload)
     if version != PROTOCOL_VERSION:  # the rest may mean something else there; nobody goes on with such a helper
         return Hello(version, features)
+    _, _, abi, count, filter_ = _HELLO.unpack_from(payload)
     if count > len(Layer):
         raise ValueError(f"{count} layers")
     _exactly(payload, _HELLO.size + count * _REPORT.size)
