@@ -175,9 +175,9 @@ descriptors_wrong (void)
   for (u32 fd = 0; fd < 3; fd++)
     if (!is_null_device (fd))
       return fd + 1;
-  if (SYS (statx, AT_FDCWD, "/proc/self/fd", 0, STATX_BASIC, &st) == 0 && st.size == CONTROL_FD + 1)
-    return 0;
-  return descriptor_too_many ();
+  if (SYS (statx, AT_FDCWD, "/proc/self/fd", 0, STATX_BASIC, &st) < 0)
+    return 1;
+  return st.size == CONTROL_FD + 1 ? 0 : descriptor_too_many ();
 }
 
 void
