@@ -105,13 +105,18 @@ def explain(error: HelperStartError) -> SandboxError:
 
 def _layer(error: HelperStartError) -> str | None:
     """The name of the layer that could not be made."""
-    if error.stage == "create namespaces":
+    if _is_making(error):
         if error.subject == "network":
             return Layer.NET_NAMESPACE.word
         lacking = _unknown_namespaces() if error.errno == EINVAL else []
         return f"{lacking[0]}_namespace" if lacking else Layer.USER_NAMESPACE.word
     layer = _LAYERS.get(error.stage)
     return layer.word if layer else None
+
+
+def _is_making(error: HelperStartError) -> bool:
+    """An id-mapped mount, which root has for what it mounts, needs a user namespace too."""
+    return error.stage == "create namespaces" or (error.stage, error.subject) == ("idmap", "clone")
 
 
 def _unknown_namespaces() -> list[str]:
@@ -121,7 +126,7 @@ def _unknown_namespaces() -> list[str]:
 
 def _why(error: HelperStartError) -> str | None:
     stage, number = error.stage, error.errno
-    if stage == "create namespaces" and (number in _MAKING or error.subject != "network"):
+    if _is_making(error) and (number in _MAKING or error.subject != "network"):
         return _MAKING.get(number, _NOT_ALLOWED)
     if stage in ("map ids", "idmap") and number in _REFUSED and os.geteuid() == 0:
         return "it may not map ids: run it as an ordinary user"

@@ -16,6 +16,7 @@ CASES = [
     (("create namespaces", "", errno.ENOSPC), "the layer user_namespace: ", "sysctl -w user.max_user_namespaces="),
     (("create namespaces", "network", errno.EPERM), "the layer net_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("create namespaces", "network", errno.ENOSPC), "the layer net_namespace: ", "user.max_"),
+    (("idmap", "clone", errno.EPERM), "the layer user_namespace: ", "seccomp=unconfined"),
     (("private mounts", "", errno.EACCES), "the layer mount_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("mount proc", "proc", errno.EPERM), "the layer mounts: ", "systempaths=unconfined"),
     (("landlock", "version", errno.ENOSYS), "the layer landlock: ", "CONFIG_SECURITY_LANDLOCK"),
