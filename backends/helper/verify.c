@@ -184,6 +184,7 @@ void
 verify_layers (struct hello *h)
 {
   int split = (plan.mode->flags & MODE_SPLIT_UID) != 0;
+  h->layers = 0;
   for (size_t i = 0; i < NAMESPACES; i++)
     {
       u32 wrong = namespaces[i].flag == CLONE_NEWNET ? namespace_wrong (i) : seen.namespaces[i];
