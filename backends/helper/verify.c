@@ -18,17 +18,23 @@ static const struct namespace { u16 layer; u64 flag; const char *name; } namespa
 static struct { u32 namespaces[NAMESPACES], mounts; } seen; /* by verify_view: what is wrong */
 static int keyring_is_new;
 
+static long
+open_namespaces (void)
+{
+  return SYS (openat, AT_FDCWD, "/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
 /* 1: the host's, or not to be seen. 2: not the first process of its pid namespace, or another one's /proc. */
 static u32
-namespace_wrong (size_t i)
+namespace_wrong (long directory, size_t i)
 {
-  char text[64];
+  char self[16];
   struct statx st;
-  put_str (text, sizeof text, put_str (text, sizeof text, 0, "/proc/self/ns/"), namespaces[i].name);
-  if (!plan.namespaces || !plan.namespaces[i] || SYS (statx, AT_FDCWD, text, 0, STATX_INO, &st) < 0 || st.ino == plan.namespaces[i])
+  if (!plan.namespaces || !plan.namespaces[i] || SYS (statx, directory, namespaces[i].name, 0, STATX_INO, &st) < 0
+      || st.ino == plan.namespaces[i])
     return 1;
   if (namespaces[i].flag == CLONE_NEWPID
-      && (SYS0 (getpid) != 1 || SYS (readlinkat, AT_FDCWD, "/proc/self", text, sizeof text) != 1 || text[0] != '1'))
+      && (SYS0 (getpid) != 1 || SYS (readlinkat, AT_FDCWD, "/proc/self", self, sizeof self) != 1 || self[0] != '1'))
     return 2;
   return 0;
 }
@@ -37,9 +43,12 @@ void
 verify_view (void)
 {
   seen.mounts = mounts_unlike_plan ();
+  long directory = open_namespaces ();
   for (size_t i = 0; i < NAMESPACES; i++)
     if (namespaces[i].flag & plan.mode->clone_flags & ~(u64) CLONE_NEWNET)
-      seen.namespaces[i] = namespace_wrong (i);
+      seen.namespaces[i] = namespace_wrong (directory, i);
+  if (directory >= 0)
+    SYS (close, directory);
 }
 
 void
@@ -184,12 +193,15 @@ void
 verify_layers (struct hello *h)
 {
   int split = (plan.mode->flags & MODE_SPLIT_UID) != 0;
+  long directory = open_namespaces ();
   h->layers = 0;
   for (size_t i = 0; i < NAMESPACES; i++)
     {
-      u32 wrong = namespaces[i].flag == CLONE_NEWNET ? namespace_wrong (i) : seen.namespaces[i];
+      u32 wrong = namespaces[i].flag == CLONE_NEWNET ? namespace_wrong (directory, i) : seen.namespaces[i];
       report (h, namespaces[i].layer, (plan.mode->clone_flags & namespaces[i].flag) != 0, wrong);
     }
+  if (directory >= 0)
+    SYS (close, directory);
   report (h, LAYER_IDS, 1, ids_wrong ());
   report (h, LAYER_GROUPS, split, SYS (getgroups, 0, 0) != 0);
   report (h, LAYER_SPLIT_UID, split, plan.mode->command_uid == 0 || plan.mode->command_gid == 0);

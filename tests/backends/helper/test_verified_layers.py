@@ -12,14 +12,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from isandbox import BackendUnavailableError, SandboxError, Workspace
-from isandbox.sync import create_sandbox
+from isandbox import BackendUnavailableError, Quotas, SandboxError, Workspace
+from isandbox.sync import ISandbox, create_sandbox
 from isandbox_backends._shared import start
 from isandbox_backends._shared.helper import HelperProgram
+from isandbox_backends._shared.holding import usable_controllers
 from isandbox_backends._shared.plan import IdMaps, Landlock, Mode, ModeRecord, Outside, Record, Seccomp
 from isandbox_backends.seccomp import backend
 from isandbox_backends.seccomp.filter import RET_ALLOW
@@ -98,6 +100,7 @@ def compiled(directory: Path, changed: dict[str, str]) -> str:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("cc is not installed: apt-get install gcc libc6-dev")
+    directory.mkdir(exist_ok=True)
     sources = directory / "sources"
     shutil.copytree(HELPER, sources)
     for name, text in changed.items():
@@ -239,3 +242,29 @@ def test_a_waiver_leaves_out_one_layer(waived: str, workspace: Path) -> None:
         absent = {name for name, word in sandbox.info.layers.items() if word.startswith("absent")}
         assert absent == ({"cgroup"} if AS_ROOT else {"cgroup", "groups", "split_uid"}) | {waived}
         assert sandbox.exec("true").ok
+
+
+def test_a_command_outside_its_group_does_not_run(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A join that is said to have worked and has not: the command looks for itself in the group's list, and ends."""
+    if "memory" not in usable_controllers():
+        pytest.skip("this process can make no control group for memory")
+    text = (HELPER / "keeper.c").read_text()
+    joining = 'long r = write_all (c->joins[i], "0", 1);'
+    assert text.count(joining) == 1
+    for changed, runs in (({}, True), ({"keeper.c": text.replace(joining, "long r = 0;")}, False)):
+        program = compiled(tmp_path / str(runs), changed)
+        with monkeypatch.context() as patch:
+            patch.setattr(start, "_native", partial(HelperProgram, program))
+            quotas = Quotas(memory="64MiB")
+            with create_sandbox("seccomp", workspace=Workspace(str(workspace)), quotas=quotas) as sandbox:
+                assert sandbox.info.layers["cgroup"].startswith("enforced")
+                assert attempt(sandbox) == runs
+        assert (workspace / "marker").exists() == runs
+        (workspace / "marker").unlink(missing_ok=True)
+
+
+def attempt(sandbox: ISandbox) -> bool:
+    try:
+        return sandbox.exec("touch marker").ok
+    except (SandboxError, OSError):
+        return False
