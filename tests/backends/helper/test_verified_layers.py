@@ -77,7 +77,6 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "a descriptor": ("descriptors", [("main.c", 'must (SYS (close_range, CONTROL_FD + 1, ~0u, 0), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
     "a terminal": ("descriptors", [("main.c", 'long null = must (SYS (openat, AT_FDCWD, "/dev/null",', 'long null = must (SYS (openat, AT_FDCWD, "/dev/zero",')]),
 }  # fmt: skip
-NORMAL = {"landlock", "keyring", "ipc"}  # the rest takes a second of the compiler each
 ONLY_ROOT = {"ids", "groups"}
 
 
@@ -95,27 +94,35 @@ def tally() -> Iterator[dict[str, bool]]:
     print(f"\nmutants of the helper: {sum(killed.values())} of {len(killed)} killed")
 
 
-def compiled(directory: Path, changed: dict[str, str]) -> str:
-    """The helper as the product builds it, of a copy of its sources with some of them changed."""
+Build = Callable[[dict[str, str]], HelperProgram]
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """``build(changed)``: the helper as the product builds it, of its sources with those in ``changed`` replaced."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("cc is not installed: apt-get install gcc libc6-dev")
-    directory.mkdir(exist_ok=True)
-    sources = directory / "sources"
-    shutil.copytree(HELPER, sources)
-    for name, text in changed.items():
-        (sources / name).write_text(text)
-    program = directory / "helper"
-    command = [
-        compiler,
-        *FLAGS,
-        *MACHINE_FLAGS.get(os.uname().machine, []),
-        "-o",
-        str(program),
-        *map(str, sources.glob("*.c")),
-    ]
-    subprocess.run(command, check=True, timeout=100)
-    return str(program)
+    directory = tmp_path_factory.mktemp("mutants")
+    command = [compiler, *FLAGS, *MACHINE_FLAGS.get(os.uname().machine, [])]
+
+    def run(*arguments: str | Path) -> None:
+        subprocess.run([*command, *map(str, arguments)], check=True, timeout=100)
+
+    objects = {path.name: directory / f"{path.stem}.o" for path in HELPER.glob("*.c")}
+    for name, made in objects.items():
+        run("-c", HELPER / name, "-o", made)
+
+    def build_one(changed: dict[str, str]) -> HelperProgram:
+        place = Path(tempfile.mkdtemp(dir=directory))
+        for name, text in changed.items():
+            (place / name).write_text(text)
+            run("-I", HELPER, "-c", place / name, "-o", place / f"{name}.o")
+        parts = [place / f"{name}.o" if name in changed else made for name, made in objects.items()]
+        run("-o", place / "helper", *parts)
+        return HelperProgram(str(place / "helper"))
+
+    return build_one
 
 
 def without(name: str) -> dict[str, str]:
@@ -139,10 +146,10 @@ def refusal(workspace: Path, **options: object) -> str:
     return str(caught.value)
 
 
-def test_the_copy_itself_starts(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_copy_itself_starts(build: Build, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of all mutants: the sources unchanged, built the same way, make a sandbox with every layer in force."""
-    program = compiled(tmp_path, {})
-    monkeypatch.setattr(start, "_native", lambda: HelperProgram(program))
+    program = build({})
+    monkeypatch.setattr(start, "_native", lambda: program)
     with create_sandbox("seccomp", workspace=Workspace(str(workspace))) as sandbox:
         absent = {name for name, word in sandbox.info.layers.items() if word.startswith("absent")}
         assert absent == ({"cgroup"} if AS_ROOT else {"cgroup", "groups", "split_uid"})
@@ -150,15 +157,15 @@ def test_the_copy_itself_starts(tmp_path: Path, workspace: Path, monkeypatch: py
     assert (workspace / "marker").exists()
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in NORMAL else pytest.mark.full) for name in MUTANTS])
+@pytest.mark.parametrize("name", MUTANTS)
 def test_each_mechanism_that_is_taken_out_is_missed(
-    name: str, tmp_path: Path, workspace: Path, tally: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    name: str, build: Build, workspace: Path, tally: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A helper without one mechanism starts nothing, and the refusal has the layer's name."""
     if name in ONLY_ROOT and not AS_ROOT:
         pytest.skip("an ordinary user has one id to map, and keeps its groups")
-    program = compiled(tmp_path, without(name))
-    monkeypatch.setattr(start, "_native", lambda: HelperProgram(program))
+    program = build(without(name))
+    monkeypatch.setattr(start, "_native", lambda: program)
     tally[name] = False
     assert f"the layer {MUTANTS[name][0]}" in refusal(workspace)
     tally[name] = True
@@ -244,7 +251,7 @@ def test_a_waiver_leaves_out_one_layer(waived: str, workspace: Path) -> None:
         assert sandbox.exec("true").ok
 
 
-def test_a_command_outside_its_group_does_not_run(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_outside_its_group_does_not_run(build: Build, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A join that is said to have worked and has not: the command looks for itself in the group's list, and ends."""
     if "memory" not in usable_controllers():
         pytest.skip("this process can make no control group for memory")
@@ -252,15 +259,19 @@ def test_a_command_outside_its_group_does_not_run(tmp_path: Path, workspace: Pat
     joining = 'long r = write_all (c->joins[i], "0", 1);'
     assert text.count(joining) == 1
     for changed, runs in (({}, True), ({"keeper.c": text.replace(joining, "long r = 0;")}, False)):
-        program = compiled(tmp_path / str(runs), changed)
+        program = build(changed)
         with monkeypatch.context() as patch:
-            patch.setattr(start, "_native", partial(HelperProgram, program))
+            patch.setattr(start, "_native", partial(_same, program))
             quotas = Quotas(memory="64MiB")
             with create_sandbox("seccomp", workspace=Workspace(str(workspace)), quotas=quotas) as sandbox:
                 assert sandbox.info.layers["cgroup"].startswith("enforced")
                 assert attempt(sandbox) == runs
         assert (workspace / "marker").exists() == runs
         (workspace / "marker").unlink(missing_ok=True)
+
+
+def _same(program: HelperProgram) -> HelperProgram:
+    return program
 
 
 def attempt(sandbox: ISandbox) -> bool:
