@@ -96,6 +96,8 @@ take_record (const struct record *r)
   if (r->tag == 0 || r->tag >= sizeof shapes / sizeof shapes[0])
     bad ("unknown record");
   const struct shape *shape = &shapes[r->tag];
+  if (!shape->fixed && !shape->strings) /* a number that no record has */
+    bad ("unknown record");
   check_shape (r, shape->fixed, shape->strings, shape->tail);
 
   switch (r->tag)

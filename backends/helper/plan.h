@@ -31,7 +31,7 @@ enum plan_tag {
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
   PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
   PLAN_SYSCTL = 17,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
-  PLAN_OUTSIDE = 18,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
+  PLAN_OUTSIDE = 21,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */

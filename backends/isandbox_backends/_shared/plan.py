@@ -204,7 +204,7 @@ class Outside:
     namespaces: tuple[int, ...]
 
     def encode(self) -> tuple[int, bytes]:
-        return 18, struct.pack(f"<{len(NAMESPACES)}Q", *self.namespaces)
+        return 21, struct.pack(f"<{len(NAMESPACES)}Q", *self.namespaces)
 
 
 Mountable = Bind | Rebind | Tmpfs | Proc | Devpts | Directory | Symlink | File
