@@ -50,6 +50,36 @@ arrange_descriptors (struct command *c)
   return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);
 }
 
+/* Whether the kernel lists this process in a group: whole lines, in our own numbers. */
+static int
+is_member (int group)
+{
+  char text[4096];
+  u64 self = (u64) SYS0 (getpid);
+  i64 at = 0;
+  size_t kept = 0;
+  long r;
+  while ((r = SYS (pread64, group, text + kept, sizeof text - 1 - kept, at)) > 0)
+    {
+      at += r;
+      size_t len = kept + (size_t) r, line = 0;
+      text[len] = 0;
+      for (size_t i = 0; i < len; i++)
+        if (text[i] == '\n')
+          {
+            const char *number = text + line;
+            if (take_num (&number) == self && *number == '\n')
+              return 1;
+            line = i + 1;
+          }
+      kept = len - line;
+      if (kept > 64) /* no line of numbers */
+        return 0;
+      memcpy (text, text + line, kept);
+    }
+  return 0;
+}
+
 /* Before the limits and the uid: the files were opened by the host, and it is the host's right to write to them that counts. */
 static long
 join_groups (const struct command *c)
@@ -60,6 +90,8 @@ join_groups (const struct command *c)
         long r = write_all (c->joins[i], "0", 1);
         if (r < 0)
           return r;
+        if (!is_member (c->joins[i]))
+          return -EPROTO;
       }
   return 0;
 }

@@ -11,6 +11,7 @@
 
 #define PLAN_VERSION 1
 #define PLAN_MAX (16u << 20)
+#define NAMESPACES 7
 
 enum plan_tag {
   PLAN_MODE = 1,       /* struct plan_mode */
@@ -30,12 +31,14 @@ enum plan_tag {
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
   PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
   PLAN_SYSCTL = 17,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
+  PLAN_OUTSIDE = 21,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */
 #define MODE_SPLIT_UID 2  /* commands run as another uid than the helper */
 #define MODE_LOOPBACK 4
 #define MODE_OPEN_EARLY 8 /* clone the mount sources with the caller's own credentials, before the namespaces */
+#define MODE_KEYRING 16   /* a session keyring of the sandbox's own */
 
 struct plan_mode {
   u64 clone_flags;
@@ -64,6 +67,7 @@ struct plan {
   u32 seccomp_len;
   const u64 *landlock; /* handled, scopes */
   const u64 *affinity;
+  const u64 *namespaces; /* the host's */
   u32 affinity_len;
 };
 

@@ -8,7 +8,7 @@ import pytest
 
 from isandbox.sync import create_sandbox
 from isandbox_backends._shared.plan import Sysctl
-from isandbox_backends.seccomp import backend, rules
+from isandbox_backends.seccomp import backend, layers, rules
 
 pytestmark = pytest.mark.native
 
@@ -128,6 +128,7 @@ def verdicts(probes: Any, sandbox_tmp: Any) -> Verdicts:
         with pytest.MonkeyPatch.context() as patch:
             if compile_filter is not None:
                 patch.setattr(backend, "compile_filter", compile_filter)
+                patch.setattr(backend, "verified", layers.told)  # they are meant to start
             with create_sandbox("seccomp") as sandbox:
                 found[mode] = probes.run(sandbox, PROBE, CALLS=CALLS)
     return found

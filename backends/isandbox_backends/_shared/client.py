@@ -26,7 +26,6 @@ from isandbox_backends._shared.protocol import (
     Decoder,
     Hello,
     Launched,
-    Layer,
     ProtocolError,
     Reply,
     StartFailed,
@@ -276,7 +275,7 @@ class HelperClient:
         with self._ending:
             if self._closed:
                 return
-            if self.hello is None or self.hello.layers & Layer.NAMESPACES:
+            if self.hello is None or self.hello.contained:
                 self._kill(signal.SIGKILL)
             else:
                 self._hang_up()

@@ -10,6 +10,7 @@ from enum import IntFlag
 PLAN_VERSION = 1
 
 RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
+NAMESPACES = ("user", "mnt", "pid", "ipc", "uts", "cgroup", "net")
 
 
 class Mode(IntFlag):
@@ -17,6 +18,7 @@ class Mode(IntFlag):
     SPLIT_UID = 2
     LOOPBACK = 4
     OPEN_EARLY = 8
+    KEYRING = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +197,18 @@ class Sysctl:
         return 17, _strings(self.name, self.value)
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Inode numbers of the host's namespaces, in the order of `NAMESPACES`; 0 for one that cannot be seen."""
+
+    namespaces: tuple[int, ...]
+
+    def encode(self) -> tuple[int, bytes]:
+        return 21, struct.pack(f"<{len(NAMESPACES)}Q", *self.namespaces)
+
+
 Mountable = Bind | Rebind | Tmpfs | Proc | Devpts | Directory | Symlink | File
-Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl
+Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl | Outside
 
 
 def encode_plan(records: Iterable[Record]) -> bytes:

@@ -15,29 +15,36 @@ from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
-from isandbox_backends._shared.protocol import Layer
+from isandbox_backends._shared.protocol import Layer, hash_filter
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
 from isandbox_backends.seccomp.landlock import landlock_records
+from isandbox_backends.seccomp.layers import WAIVABLE_NAMES, expected, verified
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
 from isandbox_backends.seccomp.options import SeccompOptions
-from isandbox_backends.seccomp.view import host_view
+from isandbox_backends.seccomp.view import host_view, outside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from isandbox.backend import CreateRequest
     from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
-    from isandbox_backends._shared.protocol import Hello
+    from isandbox_backends.seccomp.layers import Expected
     from isandbox_backends.seccomp.profiles import ProfileName
 
-# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
-_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+# CLONE_NEW* of linux/sched.h
+_NAMESPACES = {
+    Layer.MOUNT_NAMESPACE: 0x00020000,
+    Layer.CGROUP_NAMESPACE: 0x02000000,
+    Layer.UTS_NAMESPACE: 0x04000000,
+    Layer.IPC_NAMESPACE: 0x08000000,
+    Layer.USER_NAMESPACE: 0x10000000,
+    Layer.PID_NAMESPACE: 0x20000000,
+    Layer.NET_NAMESPACE: 0x40000000,
+}
 # Root maps a range of ids that nobody has: 65,536 of them per sandbox, from 2**30 on.
 _RANGE = 65_536
 _FIRST_ID = 1 << 30
@@ -67,7 +74,7 @@ class SeccompBackend(Backend):
 
     name = "seccomp"
     options = SeccompOptions
-    waivable = frozenset({"landlock"})
+    waivable = WAIVABLE_NAMES
 
     def unavailable(self) -> str | None:
         if (missing := helper_missing()) is not None:
@@ -120,7 +127,7 @@ class SeccompBackend(Backend):
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
             workspace=WORKSPACE,
-            layers=partial(_layers, request.options.profile),
+            layers=partial(verified, _expected(policy, holding.held, request.options.profile, split=first_id is not None)),
             explain=explain,
             command_owner=None if first_id is None else first_id + COMMAND_UID,
         )
@@ -144,8 +151,8 @@ def compile_plan(
     maps = f"0 {uid} {_RANGE}" if split else f"{COMMAND_UID} {uid} 1"
     flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
     mode = ModeRecord(
-        flags=flags,
-        clone_flags=_NAMESPACES,
+        flags=flags if Layer.KEYRING.word in policy.waive else flags | Mode.KEYRING,
+        clone_flags=sum(flag for layer, flag in _NAMESPACES.items() if layer.word not in policy.waive),
         command_uid=COMMAND_UID,
         command_gid=COMMAND_UID,
         pids=quotas.pids or 0,
@@ -155,14 +162,25 @@ def compile_plan(
     return [
         mode,
         IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
+        outside(),
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
-        Hostname("sandbox"),
+        *(() if Layer.UTS_NAMESPACE.word in policy.waive else (Hostname("sandbox"),)),
         *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
         *affinity_records(policy, held),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine(), profile=profile, pin_cpus=quotas.cpus is not None and "cpus" not in held)),
+        Seccomp(_filter(quotas, held, profile)),
     ]
+
+
+def _filter(quotas: Quotas, held: frozenset[str], profile: ProfileName) -> bytes:
+    return compile_filter(machine(), profile=profile, pin_cpus=quotas.cpus is not None and "cpus" not in held)
+
+
+def _expected(policy: Policy, held: frozenset[str], profile: ProfileName, *, split: bool) -> Expected:
+    """From the policy, not from the plan: what became of the plan on its way is what is to be found out."""
+    program = _filter(policy.quotas, held, profile)
+    return expected(split=split, filter=hash_filter(program), profile=profile, waived=policy.waive)
 
 
 def _scratch_size(quotas: Quotas) -> int | None:
@@ -185,17 +203,3 @@ def _source(path: str, what: str, target: str, writable: bool) -> Source:
     real = real_source(path, what)
     # Root's sandboxes have ids of their own: what is mounted must appear as theirs. A user's sandbox is the user.
     return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
-
-
-def _layers(profile: ProfileName, hello: Hello) -> Mapping[str, str]:
-    landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
-    split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
-    namespaces = ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")
-    return {
-        **{f"{name} namespace": "enforced" for name in namespaces},
-        "capabilities": "enforced",
-        "no_new_privs": "enforced",
-        "seccomp": f"enforced (profile {profile})",
-        "landlock": landlock,
-        "separate uid for the helper": split,
-    }

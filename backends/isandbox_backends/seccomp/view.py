@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+from isandbox_backends._shared.plan import NAMESPACES, Outside
 
 # Programs and libraries. /usr is the whole view; the others are links into it on a merged-/usr system.
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -72,6 +75,25 @@ def host_view() -> HostView:
 def jvm_settings(names: Iterable[str]) -> list[str]:
     """Those of the names in /etc that are a JVM's."""
     return sorted(name for name in names if _ETC_JVM.fullmatch(name))
+
+
+def outside() -> Outside:
+    """The namespaces that this thread is in, and so whatever it starts."""
+    return _outside(os.getpid(), threading.get_native_id())
+
+
+# Looking takes 40 us. A thread that moves itself to other namespaces (setns) after its first sandbox is still told about the
+# old ones: then the helper cannot see that a namespace is shared with the new ones, which the kernel has no reason to do.
+@lru_cache(maxsize=64)
+def _outside(pid: int, thread: int) -> Outside:
+    return Outside(tuple(_number(f"/proc/{pid}/task/{thread}/ns/{name}") for name in NAMESPACES))
+
+
+def _number(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0
 
 
 def _is_device(name: str) -> bool:

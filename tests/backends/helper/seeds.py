@@ -20,6 +20,7 @@ from isandbox_backends._shared.plan import (
     Landlock,
     Mode,
     ModeRecord,
+    Outside,
     Proc,
     Rebind,
     Record,
@@ -37,11 +38,12 @@ NAMESPACES = 0x7E020000
 
 def isolated(*, split: bool) -> list[Record]:
     """One of each record that a plan can hold."""
-    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    flags = Mode.NAMESPACES | Mode.LOOPBACK | Mode.KEYRING | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
     maps = "0 100000 65536" if split else "1000 1000 1"
     return [
         ModeRecord(flags, NAMESPACES, 1000, 1000, pids=64, memory=1 << 28, cpu_ns=10**9),
         IdMaps(maps, maps),
+        Outside((1, 2, 3, 4, 5, 6, 0)),
         Bind("/usr", "usr", idmap=2 if split else 0),
         Bind("/missing", "missing", optional=True, recursive=False),
         Tmpfs("tmp", "mode=1777,size=1m"),
