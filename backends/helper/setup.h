@@ -8,6 +8,12 @@
 void mounts_open_sources (void); /* clone every bind source as a detached tree */
 void mounts_build (void);        /* new root, everything the plan puts into it, pivot, read-only */
 
+/* covers.c */
+void covers_store (const struct record *r);
+void covers_view (const struct record *r);
+void covers_make (const struct record *r);
+void covers_end (void);
+
 /* confine.c */
 void confine_become_root (void); /* uid 0 of the new user namespace; the caller's groups dropped */
 void confine_loopback_up (void);

@@ -80,8 +80,10 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define EISDIR 21
 #define EINVAL 22
 #define EFBIG 27
+#define ENAMETOOLONG 36
 #define ENOSYS 38
 #define ENOTEMPTY 39
+#define ELOOP 40
 #define EPROTO 71
 #define EBADMSG 74
 
@@ -139,9 +141,13 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define MOVE_MOUNT_F_EMPTY_PATH 4
 #define MOVE_MOUNT_T_EMPTY_PATH 0x40
 #define MOUNT_ATTR_RDONLY 1
+#define MOUNT_ATTR_NOSUID 2
+#define MOUNT_ATTR_NODEV 4
+#define MOUNT_ATTR_NOEXEC 8
 #define MOUNT_ATTR_IDMAP 0x00100000
 struct mount_attr { u64 attr_set, attr_clr, propagation, userns_fd; };
 
+#define PATH_MAX 4096
 #define RESOLVE_NO_SYMLINKS 4
 #define RESOLVE_IN_ROOT 0x10
 struct open_how { u64 flags, mode, resolve; };

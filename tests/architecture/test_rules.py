@@ -65,7 +65,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.local.python_helper",
         "isandbox_backends.local.py_helper.",
     ),
-    "tempfile": ("isandbox.files.archive.reader", "isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
+    "tempfile": (
+        "isandbox.files.archive.reader",
+        "isandbox_backends._shared.portable",
+        "isandbox_backends._shared.scratch",
+        "isandbox_backends.seccomp.session",
+    ),
 }
 
 

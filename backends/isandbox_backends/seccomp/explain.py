@@ -42,4 +42,9 @@ def explain(error: HelperStartError) -> SandboxError:
         return ConfigurationError(
             f"{error.stage} {error.subject}: {os.strerror(error.errno)}; it must exist and lead through no symbolic link"
         )
+    if error.stage == "cover":
+        return ConfigurationError(
+            f"{error.subject} is to be hidden, and cannot be: {os.strerror(error.errno)}. Mount a directory that does not hold it, "
+            "or one that you may read"
+        )
     return SandboxError(f"the sandbox did not start: {error}")
