@@ -90,8 +90,10 @@ def of_environment(variables: Mapping[str, str]) -> list[str]:
 
 
 def _paths(value: str) -> list[str]:
-    """``/a:/b``, ``unix:///a``, ``unix:path=/a,guid=1``, ``FILE:/a``, ``/a,1,0``; a plain path may hold such marks itself."""
-    parts = {value, *re.split("[:,;=]", value)}
+    """``/a:/b``, ``unix:///a``, ``unix:path=/a,guid=1``, ``FILE:/a``, ``/a,1,0``; a plain path may hold such marks itself.
+    What follows two slashes in an address is a host.
+    """
+    parts = [value, *(part for part in re.split("[:,;=]", value) if not re.match("//[^/]", part))]
     return ["/" + normpath(part).lstrip("/") for part in parts if part.startswith("/")]
 
 
