@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, EPERM
+from errno import EACCES, EINVAL, ENOENT, ENOTDIR, EPERM
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
@@ -38,13 +38,17 @@ def explain(error: HelperStartError) -> SandboxError:
             option="mounts",
             backend="seccomp",
         )
-    if error.stage in ("mount point", "open mount source"):
-        return ConfigurationError(
-            f"{error.stage} {error.subject}: {os.strerror(error.errno)}; it must exist and lead through no symbolic link"
-        )
-    if error.stage == "cover":
-        return ConfigurationError(
-            f"{error.subject} is to be hidden, and cannot be: {os.strerror(error.errno)}. Mount a directory that does not hold it, "
-            "or one that you may read"
-        )
+    if (why := _place(error)) is not None:
+        return ConfigurationError(f"{error.stage} {error.subject}: {os.strerror(error.errno)}; {why}")
     return SandboxError(f"the sandbox did not start: {error}")
+
+
+def _place(error: HelperStartError) -> str | None:
+    """What is wrong with a place that the caller named, where it is that."""
+    if error.stage in ("mount point", "open mount source"):
+        return "it must exist and lead through no symbolic link"
+    if error.stage in ("mount", "clone mount", "stat mount source") and error.errno in (ENOENT, ENOTDIR, EINVAL):
+        return "a directory stands on a directory, a file on a file, and neither may be removed meanwhile"
+    if error.stage == "cover":
+        return "it is to be hidden, and cannot be; mount a directory that does not hold it, or one that you may read"
+    return None

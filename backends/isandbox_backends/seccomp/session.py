@@ -41,7 +41,7 @@ def own_homes() -> tuple[str, ...]:
 @lru_cache(maxsize=8)
 def _homes(variables: Variables, uid: int) -> tuple[str, ...]:
     named = [dict(variables).get("HOME", ""), *(entry.pw_dir for entry in _users() if entry.pw_uid == uid)]
-    return tuple(dict.fromkeys(os.path.realpath(home) for home in named if home.startswith("/") and home != "/"))
+    return tuple(dict.fromkeys(_real(home) for home in named if home.startswith("/") and home != "/"))
 
 
 @lru_cache(maxsize=1)
@@ -74,15 +74,23 @@ def _places(variables: Variables, uid: int, stamps: tuple[int, ...]) -> Sequence
     """Sorted. ``stamps`` is in the key only: links are followed anew when a directory that holds one has changed."""
     del stamps
     own, _ = _own(variables, uid)
-    others = {os.path.realpath(user.pw_dir) for user in _users() if user.pw_dir.startswith("/")}
+    others = {_real(user.pw_dir) for user in _users() if user.pw_dir.startswith("/")}
     homes = [home for home in others if home != "/" and not any(f"{home}/".startswith(f"{tree}/") for tree in _NO_HOMES)]
     # A link inside a mounted tree shows nothing by itself; what it leads to may be in a mounted tree as well.
-    led_to = {os.path.realpath(place) for place in own}
+    led_to = {_real(place) for place in own}
     return sorted({*own, *led_to, *MACHINE, *(place for home in homes for place in of_home(home))} - {"/"})
 
 
+def _real(path: str) -> str:
+    """Without links; where one changes meanwhile, which is an error to the library, as it was given."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return path
+
+
 def _temporary() -> set[str]:
-    return {"/tmp", "/var/tmp", os.path.realpath(tempfile.gettempdir())}  # noqa: S108 - looked at, not written
+    return {"/tmp", "/var/tmp", _real(tempfile.gettempdir())}  # noqa: S108 - looked at, not written
 
 
 def _listed(directory: str) -> list[str]:

@@ -76,12 +76,19 @@ def _denied(workspace: str, names: Iterable[str]) -> tuple[str, ...]:
             )
         if path.startswith(("/", "..")) or path == ".":
             raise ConfigurationError(f"workspace deny: {name} is not a place below the workspace; write it relative to it")
-        real = os.path.realpath(f"{workspace}/{path}")
-        if real != f"{workspace}/{path}":
-            raise ConfigurationError(f"workspace deny: {name} leads through a symbolic link to {real}; name what it leads to")
-        if not os.path.lexists(real):
-            raise ConfigurationError(
-                f"workspace deny: {name} does not exist; what is not there cannot be kept from being made"
-            )
+        _check_denied(f"{workspace}/{path}", name)
         found.append(path)
     return tuple(found)
+
+
+def _check_denied(place: str, name: str) -> None:
+    try:
+        os.lstat(place)
+        real = os.path.realpath(place, strict=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"workspace deny: {name} does not exist or cannot be looked at ({error.strerror}); "
+            "what is not there cannot be kept from being made"
+        ) from error
+    if real != place:
+        raise ConfigurationError(f"workspace deny: {name} leads through a symbolic link to {real}; name what it leads to")
