@@ -202,6 +202,17 @@ def test_what_is_added_later(config: Any, probes: Any, home: Path) -> None:
     assert "later-plain" in found
 
 
+def test_what_the_host_puts_in_the_place_of_a_file(config: Any, probes: Any, home: Path, canary: str) -> None:
+    """As the threat model says: a hidden file that the host replaces is seen, a hidden directory that it moves is not."""
+    box = config()
+    (home / "new").write_text("replaced")
+    (home / "new").rename(home / ".config/git/credentials")
+    (home / ".config/gh").rename(home / ".config/gh2")
+    found = str(probes.run(box, READ_EVERYTHING, PLACE="/mnt/config"))
+    assert "replaced" in found
+    assert canary not in found
+
+
 # -- sockets
 
 
