@@ -82,13 +82,13 @@ def _hides(source: Source, inside: Sequence[Source]) -> list[str]:
 
 def _room(place: str, inside: Sequence[Source], covers: Covers) -> str:
     """The cover for a place: one of its own where the caller mounts something below it, with the mount points in it."""
-    mounted = sorted((other for other in inside if _is_below(other.target, place)), key=lambda other: other.target.count("/"))
-    if not mounted:
+    below = [other for other in inside if _is_below(other.target, place)]
+    if not below:
         return "directory"
     name = f"room-{len(covers.store)}"
     made, reached = {place}, list[str]()
     covers.store.append(Directory(f"{STORE}/{name}", 0o555))
-    for other in mounted:
+    for other in sorted(below, key=lambda other: other.target.count("/")):
         if any(_is_below(other.target, above) for above in reached):
             continue  # in a directory of the host by then
         reached.append(other.target)
