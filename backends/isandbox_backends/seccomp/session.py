@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import tempfile
@@ -40,13 +41,18 @@ def own_homes() -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _homes(variables: Variables, uid: int) -> tuple[str, ...]:
-    named = [dict(variables).get("HOME", ""), *(entry.pw_dir for entry in _users() if entry.pw_uid == uid)]
+    named = [dict(variables).get("HOME", ""), *(entry.pw_dir for entry in _users(uid) if entry.pw_uid == uid)]
     return tuple(dict.fromkeys(_real(home) for home in named if home.startswith("/") and home != "/"))
 
 
-@lru_cache(maxsize=1)
-def _users() -> list[pwd.struct_passwd]:
-    return pwd.getpwall()
+@lru_cache(maxsize=8)
+def _users(uid: int) -> tuple[pwd.struct_passwd, ...]:
+    """What the user data base lists, and this user and root, whom some sources know by number only."""
+    found = list(pwd.getpwall())
+    for number in (uid, 0):
+        with contextlib.suppress(KeyError):  # an id without an entry
+            found.append(pwd.getpwuid(number))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)
@@ -74,7 +80,7 @@ def _places(variables: Variables, uid: int, stamps: tuple[int, ...]) -> Sequence
     """Sorted. ``stamps`` is in the key only: links are followed anew when a directory that holds one has changed."""
     del stamps
     own, _ = _own(variables, uid)
-    others = {_real(user.pw_dir) for user in _users() if user.pw_dir.startswith("/")}
+    others = {_real(user.pw_dir) for user in _users(uid) if user.pw_dir.startswith("/")}
     homes = [home for home in others if home != "/" and not any(f"{home}/".startswith(f"{tree}/") for tree in _NO_HOMES)]
     # A link inside a mounted tree shows nothing by itself; what it leads to may be in a mounted tree as well.
     led_to = {_real(place) for place in own}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import types
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +177,18 @@ def test_homes_of_this_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert str(home) in session.own_homes()
     monkeypatch.setenv("HOME", "/")
     assert "/" not in session.own_homes()
+
+
+def test_a_user_data_base_that_lists_nobody(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is known by number only has a home as well: this user, and root."""
+    monkeypatch.setattr(session.pwd, "getpwall", list)
+    monkeypatch.setattr(session.pwd, "getpwuid", lambda uid: types.SimpleNamespace(pw_uid=uid, pw_dir=f"{home}-{uid}"))
+    for remembered in (session._users, session._homes, session._places):
+        remembered.cache_clear()
+    try:
+        found = session.hidden_below([str(home.parent)])[str(home.parent)]
+        assert {f"{home}-0/.ssh", f"{home}-{os.geteuid()}/.ssh"} <= set(found)
+        assert f"{home}-{os.geteuid()}" in session.own_homes()
+    finally:
+        for remembered in (session._users, session._homes, session._own, session._places):
+            remembered.cache_clear()
