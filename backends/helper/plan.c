@@ -87,6 +87,9 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_AFFINITY] = { 8, 0, 1 },
   [PLAN_REBIND] = { 0, 2, 0 },
   [PLAN_SYSCTL] = { 0, 2, 0 },
+  [PLAN_STORE] = { 0, 1, 0 },
+  [PLAN_VIEW] = { 0, 2, 0 },
+  [PLAN_COVER] = { sizeof (struct plan_cover), 2, 0 },
   [PLAN_OUTSIDE] = { 8 * NAMESPACES, 0, 0 },
 };
 

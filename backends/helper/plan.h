@@ -31,6 +31,9 @@ enum plan_tag {
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
   PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
   PLAN_SYSCTL = 17,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
+  PLAN_STORE = 18,     /* target\0: the directory that later records use by descriptor, also once it is covered */
+  PLAN_VIEW = 19,      /* source\0 name\0: what stands in the new root, once more in the store */
+  PLAN_COVER = 20,     /* struct plan_cover, name\0 target\0: entry of the store over what is at the target */
   PLAN_OUTSIDE = 21,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
 };
 
@@ -52,6 +55,13 @@ struct plan_bind {
   u32 idmap;      /* 1: the owner of the source appears as the command's user; 2: where the file system can do that */
   u32 optional;   /* 1: a source that does not exist is left out */
   u32 recursive;
+};
+
+struct plan_cover {
+  u32 in_store; /* 1: the target is a path in the store; 0: in the new root */
+  u32 needed;   /* 1: a target that is not there, or is a link, ends the start; 0: there is nothing to cover */
+  u32 keep;     /* bytes of the target that name the mount it is in, which is never covered itself */
+  u32 pad;
 };
 
 struct plan_rlimit { u32 resource, pad; u64 soft, hard; };

@@ -8,6 +8,12 @@
 void mounts_open_sources (void); /* clone every bind source as a detached tree */
 void mounts_build (void);        /* new root, everything the plan puts into it, pivot, read-only */
 
+/* covers.c */
+void covers_store (const struct record *r);
+void covers_view (const struct record *r);
+void covers_make (const struct record *r);
+void covers_end (void);
+
 /* SECBIT_NOROOT, NO_CAP_AMBIENT_RAISE and their locks. NO_SETUID_FIXUP stays off: a command loses the helper's three
  * capabilities by that very fix-up. */
 #define SECUREBITS (0x01 | 0x02 | 0x40 | 0x80)

@@ -80,8 +80,10 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define EISDIR 21
 #define EINVAL 22
 #define EFBIG 27
+#define ENAMETOOLONG 36
 #define ENOSYS 38
 #define ENOTEMPTY 39
+#define ELOOP 40
 #define EPROTO 71
 #define EBADMSG 74
 #define EAFNOSUPPORT 97
@@ -156,6 +158,7 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define MOUNT_ATTR_IDMAP 0x00100000
 struct mount_attr { u64 attr_set, attr_clr, propagation, userns_fd; };
 
+#define PATH_MAX 4096
 #define RESOLVE_NO_SYMLINKS 4
 #define RESOLVE_IN_ROOT 0x10
 struct open_how { u64 flags, mode, resolve; };

@@ -14,7 +14,7 @@ from isandbox_backends._shared.helper import helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord, Rlimit, encode_plan
 from isandbox_backends._shared.protocol import StartFlag, encode_start
 from isandbox_backends.seccomp import backend
-from isandbox_backends.seccomp.mounts import Source
+from isandbox_backends.seccomp.covers import Source
 
 pytestmark = pytest.mark.native
 

@@ -10,21 +10,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
-from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
+from isandbox.errors import SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer, hash_filter
-from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
+from isandbox_backends.seccomp.covers import Source
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
 from isandbox_backends.seccomp.landlock import landlock_records
 from isandbox_backends.seccomp.layers import WAIVABLE_NAMES, expected, verified
-from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
+from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, mount_plan, writable_paths
 from isandbox_backends.seccomp.options import SeccompOptions
+from isandbox_backends.seccomp.sources import mounted
 from isandbox_backends.seccomp.view import host_view, outside
 
 if TYPE_CHECKING:
@@ -112,17 +113,17 @@ class SeccompBackend(Backend):
         policy = request.policy
         holding = hold(policy, request.options.cgroup, self.name)
         root = os.geteuid() == 0
-        mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
         try:
             host_view()
         except OSError as error:  # only the first time: it is remembered
             raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
+        workspace, mounts = mounted(policy)
         first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
         return Blueprint(
             backend=self.name,
             capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
             request=request,
-            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held, profile=request.options.profile),
+            plan=compile_plan(policy, workspace, mounts, first_id, holding.held, profile=request.options.profile),
             holding=holding,
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
@@ -187,19 +188,3 @@ def _scratch_size(quotas: Quotas) -> int | None:
     """The disk quota, and at most half of the memory quota: a full tmpfs leaves room for the command that empties it."""
     memory, disk = quotas.size("memory"), quotas.size("disk")
     return min((size for size in (disk, memory and max(4096, memory // 2)) if size is not None), default=None)
-
-
-def _workspace(policy: Policy) -> Source | None:
-    """The caller's directory, or ``None`` for one in scratch space."""
-    if policy.workspace is None:
-        return None
-    source = _source(policy.workspace.path, "workspace", WORKSPACE, policy.workspace.mode == "rw")
-    if not source.is_dir:
-        raise ConfigurationError(f"workspace: {source.path} is not a directory")
-    return source
-
-
-def _source(path: str, what: str, target: str, writable: bool) -> Source:
-    real = real_source(path, what)
-    # Root's sandboxes have ids of their own: what is mounted must appear as theirs. A user's sandbox is the user.
-    return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)

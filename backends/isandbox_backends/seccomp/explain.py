@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, EINVAL, ENOSPC, ENOSYS, EOPNOTSUPP, EPERM
+from errno import EACCES, EINVAL, ENOENT, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
@@ -89,10 +89,8 @@ def explain(error: HelperStartError) -> SandboxError:
             option="mounts",
             backend="seccomp",
         )
-    if error.stage in ("mount point", "open mount source"):
-        return ConfigurationError(
-            f"{error.stage} {error.subject}: {os.strerror(error.errno)}; it must exist and lead through no symbolic link"
-        )
+    if (place := _place(error)) is not None:
+        return ConfigurationError(f"{error.stage} {error.subject}: {os.strerror(error.errno)}; {place}")
     layer, why = _layer(error), _why(error)
     if layer is None and why is None:
         return SandboxError(f"the sandbox did not start: {error}")
@@ -133,3 +131,14 @@ def _why(error: HelperStartError) -> str | None:
     if stage in _FIRST_USES and number in _REFUSED:
         return _POWERLESS
     return _ALWAYS.get(stage) or _EXACTLY.get((stage, number))
+
+
+def _place(error: HelperStartError) -> str | None:
+    """What is wrong with a place that the caller named, where it is that."""
+    if error.stage in ("mount point", "open mount source"):
+        return "it must exist and lead through no symbolic link"
+    if error.stage in ("mount", "clone mount", "stat mount source") and error.errno in (ENOENT, ENOTDIR, EINVAL):
+        return "a directory stands on a directory, a file on a file, and neither may be removed meanwhile"
+    if error.stage == "cover":
+        return "it is to be hidden, and cannot be; mount a directory that does not hold it, or one that you may read"
+    return None

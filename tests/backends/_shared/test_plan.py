@@ -13,6 +13,7 @@ from isandbox_backends._shared.plan import (
     Affinity,
     Allow,
     Bind,
+    Cover,
     Devpts,
     Directory,
     File,
@@ -27,9 +28,11 @@ from isandbox_backends._shared.plan import (
     Record,
     Rlimit,
     Seccomp,
+    Store,
     Symlink,
     Sysctl,
     Tmpfs,
+    View,
     encode_plan,
 )
 
@@ -55,6 +58,10 @@ GOLDEN: list[tuple[Any, int, bytes]] = [
     (Affinity((0, 65)), 15, struct.pack("<QQ", 1, 2)),
     (Rebind("tmp/tmp", "tmp"), 16, b"tmp/tmp\0tmp\0"),
     (Sysctl("user/max_user_namespaces", "0"), 17, b"user/max_user_namespaces\x000\0"),
+    (Store("tmp/store"), 18, b"tmp/store\0"),
+    (View("workspace", "view"), 19, b"workspace\0view\0"),
+    (Cover("view/a", "view", in_store=True), 20, struct.pack("<IIII", 1, 0, 4, 0) + b"directory\0view/a\0"),
+    (Cover("m/a", "m", "room", needed=True), 20, struct.pack("<IIII", 0, 1, 1, 0) + b"room\0m/a\0"),
     (Outside((1, 2, 3, 4, 5, 6, 1 << 40)), 21, struct.pack("<7Q", 1, 2, 3, 4, 5, 6, 1 << 40)),
 ]
 
@@ -84,7 +91,7 @@ def test_golden_bytes(record: Any, tag: int, payload: bytes) -> None:
 def test_every_tag_has_a_row() -> None:
     """Each kind of record stands above, with a number of its own."""
     assert {type(record) for record, _, _ in GOLDEN} == set(get_args(Record))
-    assert len({tag for _, tag, _ in GOLDEN}) == len(GOLDEN)
+    assert sorted({tag for _, tag, _ in GOLDEN}) == list(range(1, len(get_args(Record)) + 1))
 
 
 @given(st.lists(st.sampled_from(GOLDEN), max_size=20))

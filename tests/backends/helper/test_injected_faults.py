@@ -77,14 +77,16 @@ class Stage:
         for place in (self.workspace, self.closed):
             place.mkdir()
             place.chmod(0o777)
+        (self.workspace / "a" / "denied").mkdir(parents=True)
         (self.closed / "file").touch()
         (self.closed / "file").chmod(0o666)
 
     def create(self, backend: str) -> Any:
-        options: dict[str, Any] = {}
+        options: dict[str, Any] = {"workspace": Workspace(str(self.workspace))}
         if backend == "seccomp":
-            options = {"mounts": [Mount(str(self.closed), "/mnt/closed", "ro")]}
-        return create_sandbox(backend, workspace=Workspace(str(self.workspace)), start_timeout=20, **options)
+            workspace = Workspace(str(self.workspace), deny=("a/denied",))  # a cover, and a pin above it
+            options = {"workspace": workspace, "mounts": [Mount(str(self.closed), "/mnt/closed", "ro")]}
+        return create_sandbox(backend, start_timeout=20, **options)
 
     def plain(self, backend: str) -> list[str]:
         with self.create(backend) as sandbox:
