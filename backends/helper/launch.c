@@ -85,6 +85,7 @@ launch (void)
   if (early)
     mounts_open_sources ();
   must (SYS (pipe2, gate, O_CLOEXEC), "launch", "pipe");
+  ids_prepare ();
   /* CLONE_PARENT wants no exit signal of its own: the child takes the launcher's, SIGCHLD. */
   long pid = SYS (clone, (plan.mode->clone_flags & ~(u64) CLONE_NEWNET) | CLONE_PARENT, 0, 0, 0, 0);
   must (pid, "create namespaces", "");

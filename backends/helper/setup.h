@@ -15,6 +15,12 @@ void confine_sysctls (void);
 void confine_forever (void); /* capabilities, no_new_privs, Landlock, seccomp: nothing can be taken back */
 int landlock_abi (void);
 
+/* ids.c */
+void ids_keep_descriptors (void); /* those that the plan names */
+void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
+u64 ids_outside (const char *map, u64 inside);
+__attribute__ ((noreturn)) void ids_hold_namespace (void);
+
 /* launch.c */
 void launch (void); /* returns only in the sandbox's first process */
 

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
-import random
 from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
+from functools import partial
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
-from isandbox_backends._shared.holding import NativeOptions, hold, usable_controllers, with_groups
+from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
-from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
+from isandbox_backends._shared.plan import Hostname, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
+from isandbox_backends.seccomp.identity import Identity, SeccompOptions, identify, is_ready, make_ready
+from isandbox_backends.seccomp.identity import check as check_ids
 from isandbox_backends.seccomp.landlock import landlock_records
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
 from isandbox_backends.seccomp.view import host_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from isandbox.backend import CreateRequest
     from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
     from isandbox_backends._shared.protocol import Hello
+    from isandbox_backends.seccomp.ids import Ids
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
-# Root maps a range of ids that nobody has: 65,536 of them per sandbox, from 2**30 on.
-_RANGE = 65_536
-_FIRST_ID = 1 << 30
-_RANGES = 8_192
 
 # Of the sandbox's own user namespace. The kernel counts inotify for the user who made the namespace as well: 128 instances
 # for everything that this user runs. And a second layer under the filter: no user namespaces inside.
@@ -63,7 +64,7 @@ class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"
-    options = NativeOptions
+    options = SeccompOptions
     waivable = frozenset({"landlock"})
 
     def unavailable(self) -> str | None:
@@ -83,12 +84,21 @@ class SeccompBackend(Backend):
         return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        return await start_async(self._blueprint(request))
+        if not is_ready(request.options):
+            # A thread: programs are run, and nothing else may wait for them.
+            left = await asyncio.to_thread(make_ready, request.options, request.start_timeout)
+            request = replace(request, start_timeout=left)
+        with self._blueprint(request) as blueprint:
+            return await start_async(blueprint)
 
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
-        return start_blocking(self._blueprint(request))
+        if not is_ready(request.options):
+            request = replace(request, start_timeout=make_ready(request.options, request.start_timeout))
+        with self._blueprint(request) as blueprint:
+            return start_blocking(blueprint)
 
-    def check(self, policy: Policy, options: NativeOptions) -> None:
+    def check(self, policy: Policy, options: SeccompOptions) -> None:
+        check_ids(options)
         check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
@@ -98,46 +108,48 @@ class SeccompBackend(Backend):
                 backend=self.name,
             )
 
-    def _blueprint(self, request: CreateRequest) -> Blueprint:
+    @contextlib.contextmanager
+    def _blueprint(self, request: CreateRequest) -> Iterator[Blueprint]:
+        """With the sandbox's ids, which are locked in here and afterwards by the helper alone."""
         policy = request.policy
         holding = hold(policy, request.options.cgroup, self.name)
-        root = os.geteuid() == 0
         mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
         try:
             host_view()
         except OSError as error:  # only the first time: it is remembered
             raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
-        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
-        return Blueprint(
-            backend=self.name,
-            capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
-            request=request,
-            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held),
-            holding=holding,
-            env={**ENVIRONMENT, **policy.env},
-            cwd=WORKSPACE,
-            workspace=WORKSPACE,
-            layers=_layers,
-            explain=explain,
-            command_owner=None if first_id is None else first_id + COMMAND_UID,
-        )
+        workspace = _workspace(policy)
+        identity = identify(policy, request.options)
+        try:
+            yield Blueprint(
+                backend=self.name,
+                capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
+                request=request,
+                plan=compile_plan(policy, workspace, mounts, identity.ids, holding.held),
+                holding=holding,
+                env={**ENVIRONMENT, **policy.env},
+                cwd=WORKSPACE,
+                workspace=WORKSPACE,
+                layers=partial(_layers, identity),
+                explain=explain,
+                command_owner=identity.ids.command_owner,
+                inherited=identity.inherited,
+            )
+        finally:
+            identity.close()
 
 
 def compile_plan(
     policy: Policy,
     workspace: Source | None,
     mounts: list[Source],
-    first_id: int | None,
+    ids: Ids,
     held: frozenset[str] = frozenset(),
 ) -> list[Record]:
-    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user.
-    ``held``: quotas that a control group holds.
-    """
+    """The whole policy as records. ``held``: quotas that a control group holds."""
     quotas = policy.quotas
-    split = first_id is not None
-    uid, gid = (first_id, first_id) if split else (os.geteuid(), os.getegid())
-    maps = f"0 {uid} {_RANGE}" if split else f"{COMMAND_UID} {uid} 1"
-    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    flags = Mode.NAMESPACES | Mode.LOOPBACK
+    flags |= (Mode.SPLIT_UID if ids.split else Mode(0)) | (Mode.OPEN_EARLY if ids.early else Mode(0))
     mode = ModeRecord(
         flags=flags,
         clone_flags=_NAMESPACES,
@@ -149,7 +161,7 @@ def compile_plan(
     )
     return [
         mode,
-        IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
+        ids.maps,
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
         Hostname("sandbox"),
@@ -182,9 +194,9 @@ def _source(path: str, what: str, target: str, writable: bool) -> Source:
     return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
 
 
-def _layers(hello: Hello) -> Mapping[str, str]:
+def _layers(identity: Identity, hello: Hello) -> Mapping[str, str]:
     landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
-    split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
+    split = identity.split if identity.ids.split == (Layer.SPLIT_UID in hello.layers) else "absent"
     namespaces = ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")
     return {
         **{f"{name} namespace": "enforced" for name in namespaces},
@@ -193,4 +205,5 @@ def _layers(hello: Hello) -> Mapping[str, str]:
         "seccomp": "enforced",
         "landlock": landlock,
         "separate uid for the helper": split,
+        "ids of its own": identity.distinct,
     }

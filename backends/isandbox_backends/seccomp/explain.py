@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, EPERM
+from errno import EACCES, EINVAL, EPERM
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
@@ -29,7 +29,7 @@ def explain(error: HelperStartError) -> SandboxError:
     """The error for a start that failed. Whatever is not known here is told as the helper told it."""
     if error.stage in _MISSING:
         return BackendUnavailableError(f"the seccomp backend cannot run here: {_MISSING[error.stage]} ({error})")
-    if error.stage in ("map ids", "idmap") and error.errno in (EPERM, EACCES):
+    if error.stage in ("map ids", "idmap", "ids") and error.errno in (EPERM, EACCES, EINVAL):
         return BackendUnavailableError(f"the seccomp backend may not map ids: run it as an ordinary user ({error})")
     if error.stage == "id-mapped mount":
         return UnsupportedError(

@@ -1,0 +1,142 @@
+"""The ids of the next sandbox: chosen, locked, and given back when it does not start."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
+from isandbox_backends._shared.client import CLAIM_FD, OUTER_FD
+from isandbox_backends._shared.holding import NativeOptions
+from isandbox_backends._shared.plan import IdUse
+from isandbox_backends.seccomp import ids
+from isandbox_backends.seccomp.claims import Claim, claim
+from isandbox_backends.seccomp.space import Space, known, space
+from isandbox_backends.seccomp.subordinate import Grant, Refused, find_grant, given_to_others
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from isandbox.policy import Policy
+
+_ROOT_DIRECTORY = "/run/isandbox"
+_USER_DIRECTORY = ".local/state/isandbox"  # below the home directory of the password file: no variable moves it
+
+
+@dataclass(frozen=True, slots=True)
+class SeccompOptions(NativeOptions):
+    """Options of the `seccomp` backend, beside those of the native backends.
+
+    ``ids``: of an ordinary user's sandboxes. ``subordinate``: ids of /etc/subuid and /etc/subgid, mapped by newuidmap and
+    newgidmap; commands cannot reach the helper's processes and have none of the user's groups. Refused where there are none.
+    ``single``: the user's own id for all. ``auto``: subordinate ids where there are some. Root's sandboxes always have ids of
+    their own, and ``single`` is refused.
+    """
+
+    ids: Literal["auto", "single", "subordinate"] = "auto"
+
+    def __post_init__(self) -> None:
+        NativeOptions.__post_init__(self)
+        if self.ids not in {"auto", "single", "subordinate"}:
+            raise ConfigurationError(f"ids: 'auto', 'single' or 'subordinate', not {self.ids!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """``inherited``: descriptors for the helper. ``told``: about the uid of the helper, and how far from other sandboxes."""
+
+    ids: ids.Ids
+    split: str
+    distinct: str
+    claim: Claim | None = None
+    inherited: Mapping[int, int] = field(default_factory=dict)
+
+    def close(self) -> None:
+        if self.claim is not None:
+            self.claim.close()
+
+
+def check(options: SeccompOptions) -> None:
+    """Refuse ids that cannot be had, as far as it can be told without trying. Raises `UnsupportedError`."""
+    if os.geteuid() == 0:
+        if options.ids == "single":
+            raise _refused("root's sandboxes have ids of their own, for commands must not be root; leave it out", options)
+    elif options.ids == "subordinate":
+        found = find_grant()
+        if isinstance(found, Refused):
+            raise _refused(found.why, options)
+
+
+def is_ready(options: SeccompOptions) -> bool:
+    """Whether `identify` will not have to run a program first."""
+    if os.geteuid() == 0 or options.ids == "single":
+        return True
+    grant = find_grant()
+    return isinstance(grant, Refused) or known(grant) is not None
+
+
+def make_ready(options: SeccompOptions, timeout: float) -> float:
+    """Run what has to be run. Blocking; returns what is left of ``timeout``, half of which it may take."""
+    began = time.monotonic()
+    grant = None if os.geteuid() == 0 or options.ids == "single" else find_grant()
+    if isinstance(grant, Grant):
+        space(grant, timeout / 2)
+    return timeout - (time.monotonic() - began)
+
+
+def identify(policy: Policy, options: SeccompOptions) -> Identity:
+    """The ids of one sandbox, locked until `Identity.close` and the end of the helper that inherits the lock.
+
+    Raises `UnsupportedError` for ``ids="subordinate"`` where there are none, `BackendUnavailableError` where no range of root's
+    is free.
+    """
+    if os.geteuid() == 0:
+        return _of_root()
+    if options.ids == "single":
+        return _single("ids='single'")
+    grant = find_grant()
+    found = known(grant) if isinstance(grant, Grant) else grant
+    if isinstance(grant, Grant) and isinstance(found, Space):
+        return _subordinate(grant, found, own=policy.workspace is not None or bool(policy.mounts))
+    why = found.why if isinstance(found, Refused) else "the namespace for subordinate ids has gone; try again"
+    if options.ids == "subordinate":
+        raise _refused(why, options)
+    return _single(why)
+
+
+def _of_root() -> Identity:
+    try:
+        locked = claim(_ROOT_DIRECTORY, ids.ROOT_RANGES, given_to_others())
+    except LookupError as error:
+        raise BackendUnavailableError(f"the seccomp backend has no ids: {error} by /etc/subuid or /etc/subgid") from error
+    use, inherited = _use(locked)
+    return Identity(ids.of_range(locked.first, use), "enforced", _distinct(locked), locked, inherited)
+
+
+def _subordinate(grant: Grant, outer: Space, *, own: bool) -> Identity:
+    locked = claim(os.path.join(grant.home, _USER_DIRECTORY), ids.pairs(grant))
+    use, inherited = _use(locked)
+    distinct = _distinct(locked)
+    if own and locked.fd >= 0:
+        distinct = "of the helper only (commands have your id, as the mounted files have)"
+    found = ids.subordinate(grant, locked.first, own=own, use=use)
+    return Identity(found, "enforced (subordinate ids)", distinct, locked, {**inherited, OUTER_FD: outer.fd})
+
+
+def _single(why: str) -> Identity:
+    found = ids.single(os.geteuid(), os.getegid())
+    return Identity(found, f"absent (one id: {why})", "absent (all of a user's sandboxes have its id)")
+
+
+def _use(locked: Claim) -> tuple[IdUse, dict[int, int]]:
+    return (IdUse.CLAIM, {CLAIM_FD: locked.fd}) if locked.fd >= 0 else (IdUse.NONE, {})
+
+
+def _distinct(locked: Claim) -> str:
+    return "enforced" if locked.fd >= 0 else f"absent (chosen by chance: {locked.why})"
+
+
+def _refused(why: str, options: SeccompOptions) -> UnsupportedError:
+    return UnsupportedError(f"ids={options.ids!r}: {why}", option="ids", backend="seccomp")
