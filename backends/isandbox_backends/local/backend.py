@@ -97,6 +97,7 @@ class LocalBackend(Backend):
                 "a command can kill the helper and its keepers: the sandbox is lost then, and what it started may live on",
                 *(WEAKNESSES if python else ()),
             ),
+            protections=frozenset({"descriptors", "environment"}),
         )
 
     def check(self, policy: Policy, options: LocalOptions) -> None:

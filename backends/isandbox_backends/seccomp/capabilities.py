@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
+from isandbox.policy import KERNEL, PROTECTIONS, Capabilities, Enforcement, unsupported
 
 _MEMORY_NOTE = (
     "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
@@ -40,4 +40,5 @@ CAPABILITIES = Capabilities(
     },
     verbs=frozenset({"make_link"}),
     weaknesses=_WEAKNESSES,
+    protections=PROTECTIONS,
 )

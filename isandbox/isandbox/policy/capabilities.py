@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from isandbox.errors import ConfigurationError
+from isandbox.policy.protections import PROTECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,8 @@ class Capabilities:
     """The record that a backend is held to by the contract suite.
 
     ``quotas`` and ``policies`` map names to `Enforcement`; a name that is not there is unsupported. ``verbs`` are the
-    optional verbs (``pause``, ``snapshot``, ...) that work. ``weaknesses`` are sentences for people.
+    optional verbs (``pause``, ``snapshot``, ...) that work. ``weaknesses`` are sentences for people. ``protections``: what code
+    inside is kept from, in the words of `Protection`; ``isandbox audit`` tries each.
     """
 
     isolation: Isolation
@@ -57,14 +59,20 @@ class Capabilities:
     policies: Mapping[str, Enforcement] = field(default_factory=dict)
     verbs: frozenset[str] = frozenset()
     weaknesses: tuple[str, ...] = ()
+    protections: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "quotas", MappingProxyType(dict(self.quotas)))
         object.__setattr__(self, "policies", MappingProxyType(dict(self.policies)))
+        if unknown := self.protections - PROTECTIONS:
+            raise ConfigurationError(f"protections: {', '.join(sorted(unknown))}: no such word")
 
     def __reduce__(self) -> tuple[object, ...]:
         # A mapping proxy does not pickle, and this record travels inside `SandboxInfo`.
-        return (Capabilities, (self.isolation, dict(self.quotas), dict(self.policies), self.verbs, self.weaknesses))
+        return (
+            Capabilities,
+            (self.isolation, dict(self.quotas), dict(self.policies), self.verbs, self.weaknesses, self.protections),
+        )
 
     def quota(self, name: str) -> Enforcement:
         return self.quotas.get(name, unsupported("leave it out"))

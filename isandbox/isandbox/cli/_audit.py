@@ -1,0 +1,87 @@
+"""`isandbox audit`: the containment probes against a backend, as a table or as one JSON object."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
+from isandbox.errors import SandboxError
+from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
+
+LEAKS, NOT_RUN, OUTPUT_CLOSED = 1, 125, 141
+_ORDER: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
+
+
+def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> int:
+    """Print the findings. 0 without a leak, 1 with one, 125 when the backend cannot be probed."""
+    probes = _chosen(only)
+    target = BackendTarget(type_)
+    try:
+        return asyncio.run(_audit(target, probes, as_json=as_json))
+    except SandboxError as error:
+        text = json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {error}"
+        return _written(text, NOT_RUN)
+
+
+def _chosen(only: Sequence[str]) -> list[Probe]:
+    return [one for one in all_probes() if not only or any(one.id.startswith(prefix.upper()) for prefix in only)]
+
+
+async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -> int:
+    await target.look()
+    findings = []
+    for one in probes:
+        found = await run_probe(one, target)
+        findings.append(found)
+        if not as_json and (code := _written(row(found), 0)) != 0:
+            return code
+    code = LEAKS if any(found.outcome == "LEAK" for found in findings) else 0
+    if as_json:
+        return _written(json.dumps(as_object(target.name, findings)), code)
+    return _written("\n".join(summary(target.name, findings)), code)
+
+
+def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
+    """``type``, ``counts`` (outcome to number), ``figures`` and ``findings``."""
+    return {
+        "type": name,
+        "counts": counts(findings),
+        "figures": figures(findings),
+        "findings": [asdict(found) for found in findings],
+    }
+
+
+def row(found: Finding) -> str:
+    """One line: id, outcome, title, and what stopped it or what was found."""
+    why = found.mechanism if found.outcome in ("BLOCKED", "CONTAINED") else found.detail
+    return f"{found.probe:<6} {found.outcome:<12} {found.title}" + (f": {why}" if why else "")
+
+
+def summary(name: str, findings: Sequence[Finding]) -> Iterator[str]:
+    """The counts, and the figures that may only fall."""
+    yield ""
+    yield f"{name}: " + ", ".join(f"{number} {outcome}" for outcome, number in counts(findings).items())
+    yield from (f"{figure.replace('_', ' ')}: {number}" for figure, number in figures(findings).items())
+
+
+def counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """The worst first; every outcome, also those that did not occur."""
+    found = Counter(one.outcome for one in findings)
+    return {outcome: found[outcome] for outcome in _ORDER}
+
+
+def figures(findings: Sequence[Finding]) -> dict[str, int]:
+    """The numbers of all probes."""
+    return {name: number for found in findings for name, number in sorted(found.figures.items())}
+
+
+def _written(text: str, code: int) -> int:
+    try:
+        write_all(STDOUT, f"{text}\n".encode("utf-8", "surrogateescape"))
+    except OutputClosedError:
+        return OUTPUT_CLOSED
+    return code

@@ -1,0 +1,140 @@
+"""What a probe works with: a fresh sandbox, canaries on the host, and a program inside that answers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from pathlib import Path
+from typing import Any, Protocol
+
+from isandbox.factory import create_sandbox
+from isandbox.policy import Capabilities
+from isandbox.records import ExecResult
+from isandbox.testing.containment.canaries import Canaries
+from isandbox.testing.containment.host import contents
+from isandbox.testing.containment.inside import Answers, UnusableAnswerError, parse, program
+
+
+class Box(Protocol):
+    """The least that a probe needs of a sandbox; group F takes an `ISandbox`."""
+
+    async def exec(self, command: Any, /, **options: Any) -> ExecResult: ...
+
+
+class Target(Protocol):
+    """What is probed: a backend of ours, or somebody else's tool behind the same few calls."""
+
+    name: str
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def create(self, **options: Any) -> AbstractAsyncContextManager[Any]:
+        """A sandbox. Raises `UnsupportedError` for an option that this target does not have."""
+
+
+class BackendTarget:
+    """A backend by its ``SANDBOX_TYPE``."""
+
+    def __init__(self, name: str | None = None, **options: Any) -> None:
+        self._type, self._options = name, options
+        self.name = name or "default"
+        self._capabilities: Capabilities | None = None
+
+    async def look(self) -> None:
+        """Ask a real sandbox for its record, once."""
+        async with self.create() as sandbox:
+            self.name, self._capabilities = sandbox.info.backend, sandbox.info.capabilities
+
+    @property
+    def capabilities(self) -> Capabilities:
+        assert self._capabilities is not None, "look() first"
+        return self._capabilities
+
+    def create(self, **options: Any) -> AbstractAsyncContextManager[Any]:
+        return create_sandbox(self._type, **{**self._options, **options})
+
+
+class Arena:
+    """One probe's own. ``planted`` is a directory of the host, mode 0755, that goes with it: what stands there when the attack
+    begins must be the same afterwards. Everything that comes back is searched for canaries.
+    """
+
+    def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack) -> None:
+        """``stack`` is closed before the host is looked at again, ``outer`` after it."""
+        self.target = target
+        self.canaries = Canaries()
+        self.stack, self._outer = stack, outer
+        self.planted = Path(tempfile.mkdtemp(prefix="containment-"))
+        self.planted.chmod(0o755)
+        outer.callback(shutil.rmtree, self.planted, ignore_errors=True)
+        self._sealed: Mapping[str, str] = {}
+        self._outputs: list[bytes] = []
+        self._box: Any = None
+
+    async def create(self, **options: Any) -> Any:
+        """A further sandbox, closed when the probe ends."""
+        return await self.stack.enter_async_context(self.target.create(**options))
+
+    async def box(self) -> Any:
+        """The probe's own sandbox with every default, made at the first call."""
+        if self._box is None:
+            self._box = await self.create()
+        return self._box
+
+    def plant(self, name: str, *, mode: int = 0o644) -> tuple[Path, str]:
+        """A file with a canary below ``planted``, which the attack must not see. ``(path, canary)``."""
+        path, canary = self.planted / name, self.canaries.new()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(canary + "\n")
+        path.chmod(mode)
+        self.seal()
+        return path, canary
+
+    def seal(self) -> None:
+        """From here on nothing below ``planted`` may change. `plant` does this too."""
+        self._sealed = contents(self.planted)
+
+    def changed(self) -> list[str]:
+        """Names below ``planted`` that are not what they were when it was sealed."""
+        now = contents(self.planted)
+        return sorted(name for name in {*now, *self._sealed} if now.get(name) != self._sealed.get(name))
+
+    def directory(self) -> Path:
+        """An empty directory of the host to mount, which the attack may change."""
+        path = Path(tempfile.mkdtemp(prefix="mounted-"))
+        self._outer.callback(shutil.rmtree, path, ignore_errors=True)
+        return path
+
+    async def attack(
+        self, body: str, *, box: Box | None = None, timeout: float = 30.0, options: dict[str, Any] | None = None, **values: Any
+    ) -> tuple[Answers, Answers]:
+        """Run the Python ``body`` inside (see `inside.PRELUDE` for what it can use); ``(out, controls)`` as it filled them.
+
+        ``values`` become its variables. ``options`` go to ``exec``.
+        """
+        where = box if box is not None else await self.box()
+        result = await where.exec(
+            ["python3", "-I", "-c", program(body, values)], timeout=timeout, max_output=1 << 20, **(options or {})
+        )
+        self.saw(result)
+        if result.fault is not None or result.exit_code != 0:
+            why = f"exit {result.exit_code}, fault {result.fault}: {result.stderr[-300:]}"
+            raise UnusableAnswerError(f"the program inside failed ({why})")
+        return parse(result.stdout_bytes)
+
+    def saw(self, result: ExecResult | bytes) -> None:
+        """Remember what came back, for the search for canaries."""
+        if isinstance(result, bytes):
+            self._outputs.append(result)
+        else:
+            self._outputs += [result.stdout_bytes, result.stderr_bytes, (result.start_error or "").encode()]
+
+    def leaked(self) -> str | None:
+        """A canary in anything that came back."""
+        for output in self._outputs:
+            if (found := self.canaries.seen_in(output)) is not None:
+                return found
+        return None

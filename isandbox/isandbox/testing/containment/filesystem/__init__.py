@@ -1,0 +1,3 @@
+"""Group A: files of the host, mounts, devices, control files, sockets and descriptors."""
+
+from isandbox.testing.containment.filesystem import secrets as secrets

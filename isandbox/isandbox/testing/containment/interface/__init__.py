@@ -1,0 +1,1 @@
+"""Group F: the port itself: paths, names, archives, environments, what comes back."""

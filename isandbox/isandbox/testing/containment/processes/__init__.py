@@ -1,0 +1,1 @@
+"""Group B: processes, signals, tracing, namespaces and the kernel's calls."""

@@ -1,0 +1,1 @@
+"""Group C: memory, disk, processes, output and time."""
