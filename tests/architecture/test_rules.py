@@ -168,4 +168,8 @@ def test_nobody_parses_with_open_by_path() -> None:
         name for name, tree in MODULES for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "io.open"}
     }  # fmt: skip
-    assert users <= {"isandbox_backends.seccomp.backend"}
+    assert users <= {
+        "isandbox_backends.seccomp.backend",
+        "isandbox_backends.seccomp.space",
+        "isandbox_backends.seccomp.subordinate",
+    }

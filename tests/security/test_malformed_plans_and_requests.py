@@ -14,6 +14,7 @@ from isandbox_backends._shared.helper import helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord, Rlimit, encode_plan
 from isandbox_backends._shared.protocol import StartFlag, encode_start
 from isandbox_backends.seccomp import backend
+from isandbox_backends.seccomp.ids import of_range
 from isandbox_backends.seccomp.mounts import Source
 
 pytestmark = pytest.mark.native
@@ -95,7 +96,7 @@ def prepare(place: Path) -> None:
     helper = helper_path()
     assert helper is not None
     shutil.copy(helper, place / "helper")
-    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], 1 << 30)
+    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], of_range(0x7800_0000))
     environment = {"PATH": "/bin"}
     options: dict[str, Any] = {"flags": StartFlag(0), "timeout": 1.0, "descriptors": 3}
     (place / "isolated").write_bytes(encode_plan(plan))
