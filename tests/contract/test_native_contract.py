@@ -59,7 +59,9 @@ class TestSeccompSubordinate(TestSeccomp):
 
 
 @pytest.mark.full
-@pytest.mark.skipif(os.geteuid() == 0 or isinstance(find_grant(), Refused), reason="elsewhere TestSeccomp has one id, or root's")
+@pytest.mark.skipif(
+    os.geteuid() == 0 or isinstance(find_grant(), Refused), reason="elsewhere TestSeccomp has one id, or root's"
+)
 class TestSeccompOneId(TestSeccomp):
     """With the one id that every user has, where there would be more."""
 

@@ -22,7 +22,7 @@ from isandbox_backends._shared.start import Blueprint, start_async, start_blocki
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
-from isandbox_backends.seccomp.identity import Identity, SeccompOptions, identify, is_ready, make_ready
+from isandbox_backends.seccomp.identity import Identity, SeccompOptions, identify, is_ready, look, make_ready
 from isandbox_backends.seccomp.identity import check as check_ids
 from isandbox_backends.seccomp.landlock import landlock_records
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
     from isandbox_backends._shared.protocol import Hello
     from isandbox_backends.seccomp.ids import Ids
+    from isandbox_backends.seccomp.subordinate import Grant, Refused
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -84,17 +85,19 @@ class SeccompBackend(Backend):
         return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        if not is_ready(request.options):
+        mappable = look(request.options)
+        if not is_ready(mappable):
             # A thread: programs are run, and nothing else may wait for them.
-            left = await asyncio.to_thread(make_ready, request.options, request.start_timeout)
+            left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
             request = replace(request, start_timeout=left)
-        with self._blueprint(request) as blueprint:
+        with self._blueprint(request, mappable) as blueprint:
             return await start_async(blueprint)
 
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
-        if not is_ready(request.options):
-            request = replace(request, start_timeout=make_ready(request.options, request.start_timeout))
-        with self._blueprint(request) as blueprint:
+        mappable = look(request.options)
+        if not is_ready(mappable):
+            request = replace(request, start_timeout=make_ready(mappable, request.start_timeout))
+        with self._blueprint(request, mappable) as blueprint:
             return start_blocking(blueprint)
 
     def check(self, policy: Policy, options: SeccompOptions) -> None:
@@ -109,7 +112,7 @@ class SeccompBackend(Backend):
             )
 
     @contextlib.contextmanager
-    def _blueprint(self, request: CreateRequest) -> Iterator[Blueprint]:
+    def _blueprint(self, request: CreateRequest, mappable: Grant | Refused | None) -> Iterator[Blueprint]:
         """With the sandbox's ids, which are locked in here and afterwards by the helper alone."""
         policy = request.policy
         holding = hold(policy, request.options.cgroup, self.name)
@@ -119,7 +122,7 @@ class SeccompBackend(Backend):
         except OSError as error:  # only the first time: it is remembered
             raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
         workspace = _workspace(policy)
-        identity = identify(policy, request.options)
+        identity = identify(policy, request.options, mappable)
         try:
             yield Blueprint(
                 backend=self.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from errno import EACCES, EINVAL, EPERM
+from errno import EACCES, EPERM
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
@@ -21,6 +21,10 @@ _MISSING = {
         "it may not mount a /proc of its own, because parts of this one are masked. In a container: run that with "
         "--security-opt systempaths=unconfined"
     ),
+    "ids": (
+        "it may not take ids of its own. In a container: run it as an ordinary user there. On Ubuntu: "
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. As an ordinary user ids='single' does without"
+    ),
     "landlock": "this kernel has no Landlock (CONFIG_SECURITY_LANDLOCK, Linux 5.13); waive={'landlock'} runs without that layer",
 }
 
@@ -29,7 +33,7 @@ def explain(error: HelperStartError) -> SandboxError:
     """The error for a start that failed. Whatever is not known here is told as the helper told it."""
     if error.stage in _MISSING:
         return BackendUnavailableError(f"the seccomp backend cannot run here: {_MISSING[error.stage]} ({error})")
-    if error.stage in ("map ids", "idmap", "ids") and error.errno in (EPERM, EACCES, EINVAL):
+    if error.stage in ("map ids", "idmap") and error.errno in (EPERM, EACCES):
         return BackendUnavailableError(f"the seccomp backend may not map ids: run it as an ordinary user ({error})")
     if error.stage == "id-mapped mount":
         return UnsupportedError(

@@ -69,24 +69,25 @@ def check(options: SeccompOptions) -> None:
             raise _refused(found.why, options)
 
 
-def is_ready(options: SeccompOptions) -> bool:
-    """Whether `identify` will not have to run a program first."""
-    if os.geteuid() == 0 or options.ids == "single":
-        return True
-    grant = find_grant()
-    return isinstance(grant, Refused) or known(grant) is not None
+def look(options: SeccompOptions) -> Grant | Refused | None:
+    """What this process may map beside its own id; ``None`` where that is not the question."""
+    return None if os.geteuid() == 0 or options.ids == "single" else find_grant()
 
 
-def make_ready(options: SeccompOptions, timeout: float) -> float:
-    """Run what has to be run. Blocking; returns what is left of ``timeout``, half of which it may take."""
+def is_ready(found: Grant | Refused | None) -> bool:
+    """Whether `identify` will not need programs to be run first."""
+    return not isinstance(found, Grant) or known(found) is not None
+
+
+def make_ready(found: Grant | Refused | None, timeout: float) -> float:
+    """Run them. Blocking; returns what is left of ``timeout``, half of which it may take."""
     began = time.monotonic()
-    grant = None if os.geteuid() == 0 or options.ids == "single" else find_grant()
-    if isinstance(grant, Grant):
-        space(grant, timeout / 2)
+    if isinstance(found, Grant):
+        space(found, timeout / 2)
     return timeout - (time.monotonic() - began)
 
 
-def identify(policy: Policy, options: SeccompOptions) -> Identity:
+def identify(policy: Policy, options: SeccompOptions, found: Grant | Refused | None) -> Identity:
     """The ids of one sandbox, locked until `Identity.close` and the end of the helper that inherits the lock.
 
     Raises `UnsupportedError` for ``ids="subordinate"`` where there are none, `BackendUnavailableError` where no range of root's
@@ -94,13 +95,12 @@ def identify(policy: Policy, options: SeccompOptions) -> Identity:
     """
     if os.geteuid() == 0:
         return _of_root()
-    if options.ids == "single":
+    if found is None:
         return _single("ids='single'")
-    grant = find_grant()
-    found = known(grant) if isinstance(grant, Grant) else grant
-    if isinstance(grant, Grant) and isinstance(found, Space):
-        return _subordinate(grant, found, own=policy.workspace is not None or bool(policy.mounts))
-    why = found.why if isinstance(found, Refused) else "the namespace for subordinate ids has gone; try again"
+    outer = known(found) if isinstance(found, Grant) else found
+    if isinstance(found, Grant) and isinstance(outer, Space):
+        return _subordinate(found, outer, own=policy.workspace is not None or bool(policy.mounts))
+    why = outer.why if isinstance(outer, Refused) else "the namespace for subordinate ids has gone; try again"
     if options.ids == "subordinate":
         raise _refused(why, options)
     return _single(why)
