@@ -28,10 +28,19 @@ ids_prepare (void)
   if (plan.ids->flags & IDS_OWNER)
     {
       /* What the kernel counts per user (inotify, queued signals, namespaces) it also counts for the owner of the namespace,
-       * in the namespace above: not for root, whom all sandboxes would then share. Capabilities stay, to map ids with. */
-      must (SYS (prctl, PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0), "ids", "keep capabilities");
+       * in the namespace above: not for root, whom all sandboxes would then share. Root keeps its capabilities where it may:
+       * some systems refuse namespaces to those who have none. */
+      SYS (prctl, PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
       must (SYS (setresuid, -1, plan.ids->owner, -1), "ids", "become the owner of the namespace");
     }
+}
+
+/* The launcher again, once they are made: it has ids to map. */
+void
+ids_made (void)
+{
+  if (plan.ids->flags & IDS_OWNER)
+    must (SYS (setresuid, -1, 0, -1), "ids", "become root again");
 }
 
 /* What INSIDE is on the other side of MAP, a checked list of "INSIDE OUTSIDE COUNT". */
@@ -48,6 +57,25 @@ ids_outside (const char *map, u64 inside)
       if (!*map)
         fail ("idmap", "the command's id is not mapped", -EINVAL);
     }
+}
+
+/* A place in the new root. One behind a mounted directory that is its owner's alone, the command's user, opens for that user, if
+ * not for a helper with another uid. */
+long
+ids_open_inside (const char *path, u64 resolve)
+{
+  struct open_how how = { O_PATH | O_CLOEXEC, 0, resolve };
+  long fd = SYS (openat2, AT_FDCWD, path, &how, sizeof how);
+  if (fd != -EACCES || !(plan.mode->flags & MODE_SPLIT_UID))
+    return fd;
+  SYS (setfsgid, plan.mode->command_gid);
+  SYS (setfsuid, plan.mode->command_uid);
+  fd = SYS (openat2, AT_FDCWD, path, &how, sizeof how);
+  SYS (setfsuid, 0);
+  SYS (setfsgid, 0);
+  /* The change may have opened our memory (fs.suid_dumpable). */
+  must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", path);
+  return fd;
 }
 
 /* A process whose user namespace is all that the host wants of it: it maps ids there, opens it, and hangs up. */

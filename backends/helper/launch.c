@@ -20,6 +20,7 @@ release (long pid, int gate)
   /* First, so that the host can end and reap the child whatever happens next. */
   u32 seen = (u32) pid;
   must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &seen, sizeof seen), "launch", "report");
+  ids_made ();
   if (!(plan.mode->flags & MODE_SPLIT_UID))
     write_map (pid, "/setgroups", "deny"); /* the kernel's condition for an unprivileged gid_map */
   write_map (pid, "/gid_map", plan.gid_map);

@@ -18,7 +18,9 @@ int landlock_abi (void);
 /* ids.c */
 void ids_keep_descriptors (void); /* those that the plan names */
 void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
+void ids_made (void);
 u64 ids_outside (const char *map, u64 inside);
+long ids_open_inside (const char *path, u64 resolve);
 __attribute__ ((noreturn)) void ids_hold_namespace (void);
 
 /* launch.c */

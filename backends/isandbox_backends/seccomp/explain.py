@@ -17,6 +17,10 @@ _MISSING = {
         "it may not make namespaces. In a container: run that with --security-opt seccomp=unconfined "
         "--security-opt systempaths=unconfined. On Ubuntu: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     ),
+    "clone mount": (
+        "it may not mount (CAP_SYS_ADMIN is missing). In a container: run it as an ordinary user there, and that with "
+        "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+    ),
     "mount proc": (
         "it may not mount a /proc of its own, because parts of this one are masked. In a container: run that with "
         "--security-opt systempaths=unconfined"

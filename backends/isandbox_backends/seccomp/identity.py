@@ -108,7 +108,8 @@ def identify(policy: Policy, options: SeccompOptions, found: Grant | Refused | N
 
 def _of_root() -> Identity:
     try:
-        locked = claim(_ROOT_DIRECTORY, ids.ROOT_RANGES, given_to_others())
+        ranges = ids.ROOT_RANGES
+        locked = claim(_ROOT_DIRECTORY, ranges, given_to_others(ranges[0], ranges[-1] + ids.LENGTH - 1))
     except LookupError as error:
         raise BackendUnavailableError(f"the seccomp backend has no ids: {error} by /etc/subuid or /etc/subgid") from error
     use, inherited = _use(locked)

@@ -50,14 +50,14 @@ def largest(text: str, owners: tuple[str, ...]) -> range:
     return found[:_MOST_IDS]
 
 
-def given_to_others() -> tuple[range, ...]:
-    """All ids that the two files give to anybody."""
-    return _given(_states(FILES))
+def given_to_others(first: int, last: int) -> tuple[range, ...]:
+    """What the two files give to anybody of the ids from ``first`` to ``last``."""
+    return _given(first, last, _states(FILES))
 
 
-@lru_cache(maxsize=1)
-def _given(_: States) -> tuple[range, ...]:
-    return tuple(ids for path in FILES for _, ids in entries(_read(path)))
+@lru_cache(maxsize=4)
+def _given(first: int, last: int, _: States) -> tuple[range, ...]:
+    return tuple(ids for path in FILES for _, ids in entries(_read(path)) if ids.start <= last and first < ids.stop)
 
 
 def find_grant() -> Grant | Refused:
