@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
+    from isandbox_backends._shared.holding import Holding
     from isandbox_backends._shared.protocol import Hello
     from isandbox_backends.seccomp.ids import Ids
     from isandbox_backends.seccomp.subordinate import Grant, Refused
@@ -85,24 +86,27 @@ class SeccompBackend(Backend):
         return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        mappable = look(request.options)
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
         if not is_ready(mappable):
             # A thread: programs are run, and nothing else may wait for them.
             left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
             request = replace(request, start_timeout=left)
-        with self._blueprint(request, mappable) as blueprint:
+        with self._blueprint(request, holding, mappable) as blueprint:
             return await start_async(blueprint)
 
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
-        mappable = look(request.options)
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
         if not is_ready(mappable):
             request = replace(request, start_timeout=make_ready(mappable, request.start_timeout))
-        with self._blueprint(request, mappable) as blueprint:
+        with self._blueprint(request, holding, mappable) as blueprint:
             return start_blocking(blueprint)
 
     def check(self, policy: Policy, options: SeccompOptions) -> None:
-        check_ids(options)
-        check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
+        holding = hold(policy, options.cgroup, self.name)
+        check_ids(options, holding.place)
+        check_cpus(policy, self.name, holding.held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
                 "quotas.disk: this workspace is a directory of the host, which has no limit of its own; leave workspace out, "
@@ -112,10 +116,9 @@ class SeccompBackend(Backend):
             )
 
     @contextlib.contextmanager
-    def _blueprint(self, request: CreateRequest, mappable: Grant | Refused | None) -> Iterator[Blueprint]:
+    def _blueprint(self, request: CreateRequest, holding: Holding, mappable: Grant | Refused | None) -> Iterator[Blueprint]:
         """With the sandbox's ids, which are locked in here and afterwards by the helper alone."""
         policy = request.policy
-        holding = hold(policy, request.options.cgroup, self.name)
         mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
         try:
             host_view()

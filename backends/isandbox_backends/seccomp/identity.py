@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from isandbox.policy import Policy
+    from isandbox_backends._shared.cgroups import Place
 
 _ROOT_DIRECTORY = "/run/isandbox"
 _USER_DIRECTORY = ".local/state/isandbox"  # below the home directory of the password file: no variable moves it
@@ -58,20 +59,27 @@ class Identity:
             self.claim.close()
 
 
-def check(options: SeccompOptions) -> None:
+def check(options: SeccompOptions, group: Place | None) -> None:
     """Refuse ids that cannot be had, as far as it can be told without trying. Raises `UnsupportedError`."""
     if os.geteuid() == 0:
         if options.ids == "single":
             raise _refused("root's sandboxes have ids of their own, for commands must not be root; leave it out", options)
     elif options.ids == "subordinate":
-        found = find_grant()
+        found = look(options, group)
         if isinstance(found, Refused):
             raise _refused(found.why, options)
 
 
-def look(options: SeccompOptions) -> Grant | Refused | None:
-    """What this process may map beside its own id; ``None`` where that is not the question."""
-    return None if os.geteuid() == 0 or options.ids == "single" else find_grant()
+def look(options: SeccompOptions, group: Place | None) -> Grant | Refused | None:
+    """What this process may map beside its own id for a sandbox whose control group is made there; ``None`` where that is not
+    the question.
+    """
+    if os.geteuid() == 0 or options.ids == "single":
+        return None
+    if group is not None and group.version == "v1":
+        # The kernel asks for the uid of whoever opened the file: cgroup1_procs_write in kernel/cgroup/cgroup-v1.c.
+        return Refused("a control group of version 1 takes the user's own id only; cgroup='never' has quotas watched instead")
+    return find_grant()
 
 
 def is_ready(found: Grant | Refused | None) -> bool:

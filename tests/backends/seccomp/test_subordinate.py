@@ -14,6 +14,7 @@ import pytest
 
 from isandbox import UnsupportedError
 from isandbox.sync import create_sandbox
+from isandbox_backends._shared.cgroups import Place
 from isandbox_backends.seccomp import identity, space, subordinate
 from isandbox_backends.seccomp.space import Space
 from isandbox_backends.seccomp.subordinate import Grant, Refused
@@ -194,6 +195,18 @@ def test_a_start_without_the_ids_that_were_promised(programs: Callable[[str], No
     with create_sandbox("seccomp", ids="single") as box:
         assert box.info.layers["separate uid for the helper"] == "absent (one id: ids='single')"
     assert space._spaces == {}
+
+
+@pytest.mark.usefixtures("promised")
+def test_groups_that_take_no_other_id() -> None:
+    """Where the sandbox's control group is one of version 1 the user's id is taken, and the reason told; in others it is not so."""
+    options = identity.SeccompOptions()
+    refused = identity.look(options, Place("v1", {"memory": "/somewhere"}))
+    assert isinstance(refused, Refused)
+    assert "version 1" in refused.why
+    assert identity.look(options, Place("v2", {"memory": "/somewhere"})) == identity.look(options, None) == ANN
+    with pytest.raises(UnsupportedError, match="version 1"):
+        identity.check(identity.SeccompOptions(ids="subordinate"), Place("v1", {}))
 
 
 @pytest.mark.native
