@@ -6,6 +6,7 @@ from isandbox.errors import SandboxError
 from isandbox.policy import Mount
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.host import contents, difference
+from isandbox.testing.containment.inside import Answers
 from isandbox.testing.containment.judge import REFUSED, judge, shown
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -175,7 +176,8 @@ async def working_directory(arena: Arena) -> Verdict:
     """
     path, _ = arena.plant("canary")
     made, _ = await arena.attack('os.symlink("/proc/1/cwd", "magic"); out["cwd"] = os.getcwd()\ncontrols["made"] = "ok"')
-    out, controls = {}, {}
+    out: Answers = {}
+    controls: Answers = {}
     for way in ("", *_WAYS):
         cwd = way if way.startswith("/") else f"{made['cwd']}/{way}".rstrip("/")
         try:

@@ -6,6 +6,7 @@ import os
 import stat
 
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.filesystem.hostfiles import number
 from isandbox.testing.containment.judge import REFUSED, judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -60,8 +61,8 @@ async def open_devices(arena: Arena) -> Verdict:
     present = [name for name in _WANTED if _is_device(f"/dev/{name}")]
     if not present:
         return Verdict("VACUOUS", detail="this host has none of the devices that are tried")
-    options = {"wanted": list(_WANTED), "allowed": _HARMLESS, "hosts": [_number("/dev"), _number("/dev/null")]}
-    out, controls = await arena.attack(_OPEN, **options)
+    hosts = [number("/dev"), number("/dev/null")]
+    out, controls = await arena.attack(_OPEN, wanted=list(_WANTED), allowed=_HARMLESS, hosts=hosts)
     allowed = REFUSED | {"no device", "its own"}
     by = {"no device": "an own /dev", "its own": "an own /dev", "ENOENT": "an own /dev"}
     return judge(out, controls, refused=allowed, by=by)
@@ -73,11 +74,6 @@ def _is_device(path: str) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
-
-
-def _number(path: str) -> str:
-    status = os.stat(path)
-    return f"{status.st_dev} {status.st_ino}"
 
 
 # A node that could be made is opened, if it is a harmless one, to see whether it is one; and it is removed.

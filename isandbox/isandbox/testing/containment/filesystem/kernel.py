@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isandbox.policy import Mount
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.filesystem.hostfiles import present
 from isandbox.testing.containment.judge import REFUSED, judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -64,7 +65,7 @@ async def control_files(arena: Arena) -> Verdict:
         space = next((space for prefix, space in _OF_NAMESPACES.items() if path.startswith(prefix)), None)
         if space is not None and theirs[space] != ours[space]:
             out[path] = OWN_NAMESPACE
-        elif path.startswith("/run/") and not os.path.lexists(path):
+        elif path.startswith("/run/") and not present([path]):
             out[path] = OWN_TREE
     verdict = judge(out, controls, refused={*REFUSED, OWN_PROCESS, OWN_NAMESPACE, OWN_TREE})
     return Verdict(verdict.outcome, verdict.mechanism, f"{checked} files; {verdict.detail}", figures)
@@ -156,13 +157,9 @@ async def told(arena: Arena) -> Verdict:
     """Kernel addresses, keys, interrupts, modules, the boot line, firmware, machine ids and the kernel's log are empty, closed
     or not there. Files whose addresses are all zero tell nothing.
     """
-    here = {
-        "files": [name for name in _FILES if os.path.lexists(name)],
-        "directories": [name for name in _DIRECTORIES if os.path.lexists(name)],
-        "unread": [name for name in _UNREAD if os.path.lexists(name)],
-    }
-    out, controls = await arena.attack(_TOLD, **here)
-    by = {"masked": "masked", "ENOENT": "no /sys, and masks"}
+    files, directories, unread = present(_FILES), present(_DIRECTORIES), present(_UNREAD)
+    out, controls = await arena.attack(_TOLD, files=files, directories=directories, unread=unread)
+    by = {"masked": "masked", "ENOENT": "not in the mount view"}
     return judge(out, controls, refused=REFUSED | {"masked"}, by=by)
 
 
