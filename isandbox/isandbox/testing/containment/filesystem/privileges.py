@@ -20,8 +20,8 @@ def status(*command):
     lines = subprocess.check_output(list(command) + ["cat /proc/self/status"], stderr=subprocess.DEVNULL).decode().splitlines()
     return [line for line in lines if line.startswith(("Uid", "Gid", "CapEff", "CapPrm"))]
 
-def fresh(place):
-    path = "%s/file%d" % (place, len(out))
+def fresh(top):
+    path = "%s/file%d" % (top, len(out))
     shutil.copyfile(shell, path)
     os.chmod(path, 0o755)
     return path
@@ -34,7 +34,7 @@ def made(path, function, *args):
     mode = os.lstat(path).st_mode
     if not mode & 0o6000:
         return "without the bit"
-    if place == outside:
+    if path.startswith(outside):
         return "made on the host"
     if stat.S_ISREG(mode) and os.path.getsize(path):
         return "no gain" if status(path, "-p", "-c") == status(shell, "-c") else "gained"
@@ -54,29 +54,31 @@ def by_call(path, mode):
         raise OSError(getattr(errno, answer, 0), answer)
 
 capability = struct.pack("<IIIII", 0x02000001, 0x200000, 0, 0, 0)
-for place in (outside, os.getcwd(), "/tmp"):
-    controls["a program in " + place] = attempt(os.chmod, fresh(place), 0o700)
+for name in (outside, os.getcwd(), "/tmp"):
+    top = name if name == outside else place(name)
+    attempt(os.chmod, top, 0o755)
+    controls["a program in " + name] = attempt(os.chmod, fresh(top), 0o700)
     for mode in (0o4755, 0o2755, 0o6777):
-        tag = "%o in %s" % (mode, place)
-        file = fresh(place)
+        tag = "%o in %s" % (mode, name)
+        file = fresh(top)
         out["chmod " + tag] = made(file, os.chmod, file, mode)
-        file = fresh(place)
+        file = fresh(top)
         out["fchmod " + tag] = made(file, lambda: os.fchmod(os.open(file, os.O_RDONLY), mode))
-        file = fresh(place)
+        file = fresh(top)
         out["fchmodat2 " + tag] = made(file, by_call, file, mode)
         for how, function in (("create", create), ("unnamed", unnamed), ("mknod", lambda path, mode: os.mknod(path, stat.S_IFREG | mode))):
-            new = "%s/%s%d" % (place, how, len(out))
+            new = "%s/%s%d" % (top, how, len(out))
             out["%s %s" % (how, tag)] = made(new, function, new, mode)
-    directory = place + "/shared"
+    directory = top + "/shared"
     os.mkdir(directory)
-    out["directory in " + place] = made(directory, os.chmod, directory, 0o2777)
-    file = fresh(place)
-    out["owner in " + place] = attempt(os.chown, file, 0, 0)
-    out["capability in " + place] = attempt(os.setxattr, file, "security.capability", capability)
-    if out["capability in " + place] == "ok" and place != outside:
-        out["capability in " + place] = "no gain" if status(file, "-c") == status(shell, "-c") else "gained"
+    out["directory in " + name] = made(directory, os.chmod, directory, 0o2777)
+    file = fresh(top)
+    out["owner in " + name] = attempt(os.chown, file, 0, 0)
+    out["capability in " + name] = attempt(os.setxattr, file, "security.capability", capability)
+    if out["capability in " + name] == "ok" and name != outside:
+        out["capability in " + name] = "no gain" if status(file, "-c") == status(shell, "-c") else "gained"
     if os.getuid() == 0:  # it is already
-        out["owner in " + place] = "no gain"
+        out["owner in " + name] = "no gain"
 """
 
 
@@ -91,7 +93,7 @@ async def set_id(arena: Arena) -> Verdict:
     out, controls = await arena.attack(_SETID, box=box, outside="/mnt/w")
     if left := _privileged(place):
         return Verdict("LEAK", detail=shown(["left on the host", *left]))
-    refused = REFUSED | {"EINVAL", "EOPNOTSUPP", "without the bit", "no gain"}
+    refused = REFUSED | {"EINVAL", "EOVERFLOW", "EOPNOTSUPP", "without the bit", "no gain"}
     unmapped = "ids that are not mapped"
     by = {
         "EINVAL": unmapped,
