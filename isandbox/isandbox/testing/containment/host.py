@@ -82,9 +82,9 @@ def changes(before: HostState, after: HostState) -> list[str]:
     return found
 
 
-async def settled(before: HostState, *, seconds: float = SETTLING) -> list[str]:
-    """The changes that are still there after ``seconds``; at once when there is none."""
-    end = time.monotonic() + seconds
+async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
+    """The changes that are still there after ``seconds``, `SETTLING` of them; at once when there is none."""
+    end = time.monotonic() + (SETTLING if seconds is None else seconds)
     while True:
         gc.collect()
         found = changes(before, HostState.now())
