@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from isandbox.errors import UnsupportedError
+from isandbox.errors import SandboxError, UnsupportedError
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.host import HostState, changes
 from isandbox.testing.containment.inside import UnusableAnswerError
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from isandbox.testing.containment.arena import Target
 
 
-async def run_probe(probe: Probe, target: Target) -> Finding:
-    """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
+async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
+    """One probe; ``thorough`` takes long, and tries what depends on chance more often. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
     Cancelled, it closes the probe's sandboxes first.
     """
@@ -30,8 +30,8 @@ async def run_probe(probe: Probe, target: Target) -> Finding:
     async with AsyncExitStack() as outer:
         before = HostState.now()
         async with AsyncExitStack() as stack:
-            arena = Arena(target, stack, outer)
-            verdict = await _attempt(probe, arena)
+            arena = Arena(target, stack, outer, thorough=thorough)
+            verdict = await _attempt(probe, arena, probe.timeout * (10 if thorough else 1))
         return _finding(probe, _with_host(verdict, arena, before))
 
 
@@ -40,16 +40,18 @@ async def audit(target: Target, probes: Iterable[Probe]) -> list[Finding]:
     return [await run_probe(probe, target) for probe in probes]
 
 
-async def _attempt(probe: Probe, arena: Arena) -> Verdict:
+async def _attempt(probe: Probe, arena: Arena, seconds: float) -> Verdict:
     try:
-        async with asyncio.timeout(probe.timeout):
+        async with asyncio.timeout(seconds):
             return await probe.attempt(arena)
     except TimeoutError:
-        return Verdict("LEAK", detail=f"no answer within {probe.timeout:g} s")
+        return Verdict("LEAK", detail=f"no answer within {seconds:g} s")
     except UnsupportedError as error:
         return Verdict("NOT-PROVIDED", detail=shown(str(error)))
     except UnusableAnswerError as error:
         return Verdict("VACUOUS", detail=shown(str(error)))
+    except SandboxError as error:  # an attack that ends the sandbox, or that it has no answer for, was not held
+        return Verdict("LEAK", detail=shown(f"{type(error).__name__}: {error}"))
 
 
 def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:
