@@ -85,12 +85,12 @@ def changes(before: HostState, after: HostState) -> list[str]:
 async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
     """The changes that are still there after ``seconds``, `SETTLING` of them; at once when there is none."""
     end = time.monotonic() + (SETTLING if seconds is None else seconds)
-    while True:
-        gc.collect()
-        found = changes(before, HostState.now())
-        if not found or time.monotonic() >= end:
+    while found := changes(before, HostState.now()):
+        if time.monotonic() >= end:
             return found
+        gc.collect()  # what nobody holds any more may hold a descriptor
         await asyncio.sleep(0.05)
+    return []
 
 
 def contents(directory: Path) -> Mapping[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -30,7 +29,6 @@ async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> 
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
     async with AsyncExitStack() as outer:
-        gc.collect()
         before = HostState.now()
         stack = AsyncExitStack()
         outer.push_async_callback(stack.aclose)  # when it is cancelled before it is closed below

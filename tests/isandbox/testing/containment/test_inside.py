@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isandbox import SandboxError
-from isandbox.testing.containment import all_probes, run_probe
+from isandbox.testing.containment import Arena, all_probes
 from isandbox.testing.containment.inside import ANSWER_LIMIT, VALUE_LIMIT, UnusableAnswerError, parse, program
 from isandbox.testing.containment.numbers import NUMBERS
 from isandbox_backends.seccomp.syscalls import ARCHES
@@ -111,8 +113,11 @@ async def test_every_program_runs_on_old_pythons(probe: Any, scripted: Any) -> N
         sent.append(command)
         return SandboxError("lost")
 
-    found = await run_probe(probe, scripted(script))
-    assert found.outcome in ("VACUOUS", "NOT-PROVIDED")
+    async with AsyncExitStack() as outer, AsyncExitStack() as stack:
+        with suppress(SandboxError, TimeoutError):
+            async with asyncio.timeout(1):  # some would wait for what then happens on the host
+                verdict = await probe.attempt(Arena(scripted(script), stack, outer))
+                assert verdict.outcome not in ("BLOCKED", "CONTAINED")
     for command in sent:
         if isinstance(command, list) and "-c" in command:
             text = command[command.index("-c") + 1]
