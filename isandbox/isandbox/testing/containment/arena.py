@@ -9,12 +9,17 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+from isandbox.errors import UnsupportedError
 from isandbox.factory import create_sandbox
 from isandbox.policy import Capabilities
 from isandbox.records import ExecResult
+from isandbox.sandbox import ISandbox
 from isandbox.testing.containment.canaries import Canaries
-from isandbox.testing.containment.host import contents
+from isandbox.testing.containment.host import contents, difference
 from isandbox.testing.containment.inside import Answers, UnusableAnswerError, parse, program
+from isandbox.testing.containment.peers import Listener, SocketKind
+
+_ANY = ("utf-8", "surrogateescape")
 
 
 class Box(Protocol):
@@ -59,30 +64,49 @@ class BackendTarget:
 
 class Arena:
     """One probe's own. ``planted`` is a directory of the host, mode 0755, that goes with it: what stands there when the attack
-    begins must be the same afterwards. Everything that comes back is searched for canaries.
+    begins must be the same afterwards. Everything that comes back is searched for canaries. ``made``: whether there has been a
+    sandbox.
     """
 
-    def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack) -> None:
-        """``stack`` is closed before the host is looked at again, ``outer`` after it."""
+    def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack, *, thorough: bool = False) -> None:
+        """``stack`` is closed before the host is looked at again, ``outer`` after it. ``thorough``: see `rounds`."""
         self.target = target
+        self._thorough = thorough
         self.canaries = Canaries()
         self.stack, self._outer = stack, outer
         self.planted = Path(tempfile.mkdtemp(prefix="containment-"))
         self.planted.chmod(0o755)
         outer.callback(shutil.rmtree, self.planted, ignore_errors=True)
-        self._sealed: Mapping[str, str] = {}
+        self.made = False
+        self._sealed: Mapping[str, str] = contents(self.planted)
         self._outputs: list[bytes] = []
         self._box: Any = None
 
     async def create(self, **options: Any) -> Any:
         """A further sandbox, closed when the probe ends."""
-        return await self.stack.enter_async_context(self.target.create(**options))
+        made = await self.stack.enter_async_context(self.target.create(**options))
+        self.made = True
+        return made
 
     async def box(self) -> Any:
         """The probe's own sandbox with every default, made at the first call."""
         if self._box is None:
             self._box = await self.create()
         return self._box
+
+    async def sandbox(self, **options: Any) -> ISandbox:
+        """The probe's own sandbox, or with options a further one, for what needs the whole port.
+
+        Raises `UnsupportedError` for a target that can only run commands.
+        """
+        made = await (self.create(**options) if options else self.box())
+        if not isinstance(made, ISandbox):
+            raise UnsupportedError(f"{self.target.name} has no file verbs", option="files", backend=self.target.name)
+        return made
+
+    def rounds(self, few: int, many: int) -> int:
+        """How often to try what depends on chance: ``few`` in an audit, ``many`` in the long run of the project's tests."""
+        return many if self._thorough else few
 
     def plant(self, name: str, *, mode: int = 0o644) -> tuple[Path, str]:
         """A file with a canary below ``planted``, which the attack must not see. ``(path, canary)``."""
@@ -99,14 +123,36 @@ class Arena:
 
     def changed(self) -> list[str]:
         """Names below ``planted`` that are not what they were when it was sealed."""
-        now = contents(self.planted)
-        return sorted(name for name in {*now, *self._sealed} if now.get(name) != self._sealed.get(name))
+        return difference(self._sealed, contents(self.planted))
+
+    def shared(self, name: str) -> Path:
+        """A directory below ``planted`` to mount read-only: open to everybody on the host, with a ``file`` and a directory
+        ``inner`` in it, and sealed.
+        """
+        place = self.planted / name
+        (place / "inner").mkdir(parents=True)
+        (place / "file").write_text("x")
+        for path, mode in ((place, 0o777), (place / "inner", 0o777), (place / "file", 0o666)):
+            path.chmod(mode)
+        self.seal()
+        return place
 
     def directory(self) -> Path:
         """An empty directory of the host to mount, which the attack may change."""
         path = Path(tempfile.mkdtemp(prefix="mounted-"))
         self._outer.callback(shutil.rmtree, path, ignore_errors=True)
         return path
+
+    def listen(self, address: str | tuple[str, int], kind: SocketKind = "stream") -> Listener:
+        """A socket of the host that counts who comes (see `Listener`), closed when the probe ends. ``address`` without a slash
+        is a name below ``planted``.
+        """
+        if isinstance(address, str) and "/" not in address and not address.startswith("\0"):
+            address = str(self.planted / address)
+        listener = Listener(address, kind)
+        self.stack.callback(listener.close)
+        self.seal()
+        return listener
 
     async def attack(
         self, body: str, *, box: Box | None = None, timeout: float = 30.0, options: dict[str, Any] | None = None, **values: Any
@@ -115,26 +161,32 @@ class Arena:
 
         ``values`` become its variables. ``options`` go to ``exec``.
         """
-        where = box if box is not None else await self.box()
-        result = await where.exec(
-            ["python3", "-I", "-c", program(body, values)], timeout=timeout, max_output=1 << 20, **(options or {})
-        )
-        self.saw(result)
+        result = await self.run(body, box=box, timeout=timeout, options=options, **values)
         if result.fault is not None or result.exit_code != 0:
             why = f"exit {result.exit_code}, fault {result.fault}: {result.stderr[-300:]}"
             raise UnusableAnswerError(f"the program inside failed ({why})")
         return parse(result.stdout_bytes)
 
-    def saw(self, result: ExecResult | bytes) -> None:
+    async def run(
+        self, body: str, *, box: Box | None = None, timeout: float = 30.0, options: dict[str, Any] | None = None, **values: Any
+    ) -> ExecResult:
+        """The same program's end as the sandbox tells it: for what is meant to be ended, or to say nothing."""
+        where = box if box is not None else await self.box()
+        given = {"timeout": timeout, "max_output": 1 << 20, **(options or {})}
+        result = await where.exec(["python3", "-I", "-c", program(body, values)], **given)
+        self.saw(result)
+        return result
+
+    def saw(self, given: ExecResult | BaseException | bytes | str) -> None:
         """Remember what came back, for the search for canaries."""
-        if isinstance(result, bytes):
-            self._outputs.append(result)
-        else:
-            self._outputs += [result.stdout_bytes, result.stderr_bytes, (result.start_error or "").encode()]
+        match given:
+            case ExecResult():
+                self._outputs += [given.stdout_bytes, given.stderr_bytes, (given.start_error or "").encode(*_ANY)]
+            case bytes():
+                self._outputs.append(given)
+            case _:
+                self._outputs.append(str(given).encode(*_ANY))
 
     def leaked(self) -> str | None:
-        """A canary in anything that came back."""
-        for output in self._outputs:
-            if (found := self.canaries.seen_in(output)) is not None:
-                return found
-        return None
+        """A canary in anything that came back, also one that is spread over several outputs."""
+        return self.canaries.seen_in(b"".join(self._outputs))
