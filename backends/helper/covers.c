@@ -10,8 +10,7 @@ static int store = -1;
 static long
 look (int base, const char *path)
 {
-  struct open_how how = { O_PATH | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS };
-  return SYS (openat2, base, path, &how, sizeof how);
+  return ids_open_inside (base, path, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
 }
 
 static int

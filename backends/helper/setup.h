@@ -37,7 +37,7 @@ void ids_keep_descriptors (void); /* those that the plan names */
 void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
 void ids_made (void);
 u64 ids_outside (const char *map, u64 inside);
-long ids_open_inside (const char *path, u64 resolve);
+long ids_open_inside (int base, const char *path, u64 resolve);
 __attribute__ ((noreturn)) void ids_hold_namespace (void);
 
 /* launch.c */

@@ -30,7 +30,15 @@ def mounted(policy: Policy) -> tuple[Source | None, list[Source]]:
         return workspace, mounts
     hidden = hidden_below(directories)
     own = workspace and replace(workspace, hidden=hidden[workspace.path])
-    return own, [replace(source, hidden=hidden.get(source.path, ())) for source in mounts]
+    return own, [
+        replace(source, hidden=hidden.get(source.path, ()), deny=_denied_again(source, workspace)) for source in mounts
+    ]
+
+
+def _denied_again(source: Source, workspace: Source | None) -> tuple[str, ...]:
+    """Where a mount would show once more what is denied of the workspace: of the same tree, or of what either is in."""
+    places = () if workspace is None else (workspace.path + place.removeprefix(WORKSPACE) for place in workspace.deny)
+    return tuple(source.target + place[len(source.path) :] for place in places if place.startswith(f"{source.path}/"))
 
 
 def _workspace(workspace: Workspace) -> Source:
