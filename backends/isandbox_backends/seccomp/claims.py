@@ -7,6 +7,7 @@ has forked, or has let go of the sandbox. Nothing is written, nothing can become
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -55,7 +56,7 @@ def claim(directory: str, ranges: range, taken: Sequence[range] = ()) -> Claim:
     """Lock one range of ids, until the last copy of the lock's descriptor is closed.
 
     ``ranges``: the first id of each, as far apart as each is long. ``taken``: ids that others have. ``directory`` is made where
-    it is missing; it must be ours alone. Where it cannot be used, or 64 ranges in a row are in use, a range is chosen by chance
+    it is missing, with the two above it; it must be ours alone. Where it cannot be used, or 64 ranges in a row are in use, a range is chosen by chance
     and ``why`` says so. Raises `LookupError` when others have them all.
     """
     start = random.randrange(len(ranges))  # noqa: S311 - not a secret
@@ -92,7 +93,7 @@ def _open(directory: str) -> int:
     try:
         place = os.open(directory, _DIRECTORY)
     except FileNotFoundError:
-        os.makedirs(directory, 0o700, exist_ok=True)
+        _make(directory)
         place = os.open(directory, _DIRECTORY)
     try:
         found = os.fstat(place)
@@ -101,6 +102,18 @@ def _open(directory: str) -> int:
         return os.open(_FILE, _OPEN, 0o600, dir_fd=place)
     finally:
         os.close(place)
+
+
+def _make(directory: str) -> None:
+    """It and the two above it, closed to others whatever the umask, but no more: no home directory that is not there, and no
+    /run.
+    """
+    above = os.path.dirname(directory)
+    for place in (os.path.dirname(above), above, directory):
+        if os.path.dirname(place) == "/":
+            continue
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place, 0o700)
 
 
 def _lock(fd: int, byte: int) -> bool:

@@ -146,6 +146,25 @@ def test_a_directory_that_cannot_be_trusted(tmp_path: Path, kind: str) -> None:
     assert claim(str(tmp_path / "good"), RANGES).fd >= 0
 
 
+def test_what_is_made_is_closed_to_others(tmp_path: Path) -> None:
+    """The directory and those above it that were missing are the owner's alone under any umask; a home is not made."""
+    home = tmp_path / "home"
+    assert "No such file" in claim(str(home / ".local/state/isandbox"), RANGES).why
+    assert not home.exists()
+    home.mkdir()
+    before = os.umask(0)
+    try:
+        assert claim(str(home / ".local/state/isandbox"), RANGES).fd >= 0
+    finally:
+        os.umask(before)
+    assert {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in home.rglob("*")} == {
+        ".local": 0o700,
+        ".local/state": 0o700,
+        ".local/state/isandbox": 0o700,
+        ".local/state/isandbox/ids": 0o600,
+    }
+
+
 def test_a_claim_without_a_lock_has_nothing_to_close() -> None:
     """Closing it, twice too, is nothing."""
     one = Claim(7, why="chance")
