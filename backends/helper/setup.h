@@ -13,6 +13,7 @@ void covers_store (const struct record *r);
 void covers_view (const struct record *r);
 void covers_make (const struct record *r);
 void covers_end (void);
+extern u32 covers_missed; /* covers and views that were laid and are not there */
 
 /* SECBIT_NOROOT, NO_CAP_AMBIENT_RAISE and their locks. NO_SETUID_FIXUP stays off: a command loses the helper's three
  * capabilities by that very fix-up. */

@@ -126,7 +126,7 @@ def found(layer: Layer, hello: Hello) -> str:
     if layer is Layer.MOUNTS:
         return f"{report.detail} mounts are not as planned"
     if layer is Layer.DESCRIPTORS:
-        return f"descriptor {report.detail - 1} does not belong there"
+        return f"descriptor {report.detail - 1} is not as planned"
     return _FOUND.get((layer, report.detail), "it is not in effect")
 
 
