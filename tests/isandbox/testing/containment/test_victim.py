@@ -47,8 +47,8 @@ def test_changed_memory_is_told(victim: Victim) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     byte = ctypes.create_string_buffer(b"X", 1)
     mine, its = (struct.pack("<QQ", address, 1) for address in (ctypes.addressof(byte), victim.address))
-    number = NUMBERS[os.uname().machine]["process_vm_writev"]
-    if libc.syscall(ctypes.c_long(number), victim.pid, mine, 1, its, 1, 0) != 1:
+    number, pid, one, none = map(ctypes.c_long, (NUMBERS[os.uname().machine]["process_vm_writev"], victim.pid, 1, 0))
+    if libc.syscall(number, pid, mine, one, its, one, none) != 1:
         pytest.skip(f"this machine keeps a process from its own child: {os.strerror(ctypes.get_errno())}")
     harm = victim.harm()
     assert (harm.alive, harm.memory_is_the_same) == (True, False)
