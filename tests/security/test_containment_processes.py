@@ -15,7 +15,8 @@ import pytest
 from isandbox.policy import PROTECTIONS, Capabilities
 from isandbox.testing.containment import Arena, BackendTarget, Finding, all_probes, run_probe
 from isandbox.testing.containment.processes.posture import as_text, snapshot
-from isandbox_backends._shared.plan import ModeRecord, Record, Sysctl
+from isandbox_backends._shared.limits import RLIMIT_CORE
+from isandbox_backends._shared.plan import Hostname, ModeRecord, Record, Rlimit, Sysctl
 from isandbox_backends.seccomp import backend
 
 pytestmark = pytest.mark.native
@@ -69,9 +70,14 @@ async def test_local_holds_what_it_claims(name: str) -> None:
     assert (await run_probe(PROBES[name], target)).outcome == "BLOCKED"
 
 
+def integers() -> dict[str, int]:
+    recorded: dict[str, int] = json.loads((HERE / "integers.json").read_text())["seccomp"][USER_KIND]
+    return recorded
+
+
 async def test_the_integers_may_only_fall(findings: dict[str, Finding]) -> None:
     """As much of the kernel is reachable as is recorded, and no more; where it is less the record must follow."""
-    recorded = json.loads((HERE / "integers.json").read_text())["seccomp"][USER_KIND]
+    recorded = integers()
     measured: dict[str, int] = {}
     for name in ("B14-reachable", "B28"):
         measured |= (await found(findings, name)).figures
@@ -79,12 +85,16 @@ async def test_the_integers_may_only_fall(findings: dict[str, Finding]) -> None:
     assert measured == {name: recorded[name] for name in measured}, "it fell: write the smaller number into integers.json"
 
 
+async def posture() -> dict[str, str]:
+    async with AsyncExitStack() as outer, AsyncExitStack() as stack:
+        arena = Arena(await seccomp(), stack, outer)
+        return await snapshot(arena, await arena.box())
+
+
 async def test_the_posture_is_the_recorded_one() -> None:
     """Of everything that a command is, inside and outside, nothing has changed; scripts/posture.py writes the record anew."""
     recorded = (HERE / "posture" / f"seccomp-{USER_KIND}.json").read_text()
-    async with AsyncExitStack() as outer, AsyncExitStack() as stack:
-        arena = Arena(await seccomp(), stack, outer)
-        assert as_text(await snapshot(arena, await arena.box())) == recorded
+    assert as_text(await posture()) == recorded
 
 
 class Boastful(BackendTarget):
@@ -119,6 +129,21 @@ def alter(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Record], Recor
     return put
 
 
+async def test_a_change_of_the_posture_is_noticed(alter: Any) -> None:
+    """A limit that is not set and a name of the machine that is another are seen, and nothing else is."""
+    before = await posture()
+
+    def changed(record: Record) -> Record | None:
+        if isinstance(record, Rlimit) and record.resource == RLIMIT_CORE:
+            return None
+        return Hostname("elsewhere") if isinstance(record, Hostname) else record
+
+    alter(changed)
+    after = await posture()
+    assert {name for name, value in after.items() if before.get(name) != value} == {"limit CORE", "hostname"}
+    assert set(after) == set(before)
+
+
 @pytest.mark.parametrize("name", ["B06", "B11", "B14", "B14-reachable", "B15", "B16", "B28"])
 async def test_without_the_filter_the_attack_gets_through(monkeypatch: pytest.MonkeyPatch, probes: Any, name: str) -> None:
     """The filter of system calls is what holds: under one that allows everything the probe finds a leak."""
@@ -127,6 +152,7 @@ async def test_without_the_filter_the_attack_gets_through(monkeypatch: pytest.Mo
     if finding.outcome == "VACUOUS" and name in MAY_BE_VACUOUS:
         pytest.skip(f"{MAY_BE_VACUOUS[name]}: {finding.detail}")
     assert finding.outcome == "LEAK", finding
+    assert all(number > integers()[figure] for figure, number in finding.figures.items())
 
 
 async def test_namespaces_have_two_layers(monkeypatch: pytest.MonkeyPatch, probes: Any, alter: Any) -> None:
