@@ -22,7 +22,7 @@ from isandbox_backends.seccomp import backend
 pytestmark = pytest.mark.native
 
 ALL = {probe.id: probe for probe in all_probes()}
-PROBES = {id: probe for id, probe in ALL.items() if probe.group == "processes"}
+PROBES = {name: probe for name, probe in ALL.items() if probe.group == "processes"}
 # The probes that count something which may only fall.
 COUNTING = ("A16", "A23", "B14-reachable", "B28")
 CLAIMED_BY_LOCAL = ("B27",)
