@@ -170,7 +170,7 @@ async def stopped(arena: Arena) -> Verdict:
     time-out and not taken for finished, and nothing of it is left when the sandbox is closed.
     """
     # Never the program that probes: where the sandbox is broken it may be the parent. The host's first process minds no SIGSTOP.
-    callers = ",".join(str(pid) for pid in (os.getpid(), os.getppid()) if pid > 1)
+    callers = ",".join(str(pid) for pid in (os.getpid(), os.getppid()) if pid > 1) or "0"
     marker = f"stopped-{callers}-{secrets.token_hex(8)}"
     async with arena.target.create() as sandbox:
         async with _meanwhile(sandbox.exec(_command(_STOP, marker), timeout=1)) as running:
