@@ -69,7 +69,8 @@ class BackendTarget:
 
 class Arena:
     """One probe's own. ``planted`` is a directory of the host, mode 0755, that goes with it: what stands there when the attack
-    begins must be the same afterwards. Everything that comes back is searched for canaries.
+    begins must be the same afterwards. Everything that comes back is searched for canaries. ``made``: whether there has been a
+    sandbox.
     """
 
     def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack, *, thorough: bool = False) -> None:
@@ -81,13 +82,16 @@ class Arena:
         self.planted = Path(tempfile.mkdtemp(prefix="containment-"))
         self.planted.chmod(0o755)
         outer.callback(shutil.rmtree, self.planted, ignore_errors=True)
+        self.made = False
         self._sealed: Mapping[str, str] = contents(self.planted)
         self._outputs: list[bytes] = []
         self._box: Any = None
 
     async def create(self, **options: Any) -> Any:
         """A further sandbox, closed when the probe ends."""
-        return await self.stack.enter_async_context(self.target.create(**options))
+        made = await self.stack.enter_async_context(self.target.create(**options))
+        self.made = True
+        return made
 
     async def box(self) -> Any:
         """The probe's own sandbox with every default, made at the first call."""

@@ -67,8 +67,10 @@ async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds
             return Verdict("LEAK", detail=f"{late} within {seconds:g} s")
         arena.saw(error)
         kind = "" if isinstance(error, UnusableAnswerError) else f"{type(error).__name__}: "
-        # An attack that ended the sandbox reached what keeps it; with any other error it did not take place.
-        return Verdict("LEAK" if isinstance(error, SandboxLostError) else "VACUOUS", detail=shown(f"{kind}{error}"))
+        # An attack that ends the sandbox, or to which it has no answer that the probe knows, was not held. Where there was no
+        # sandbox yet, or the program inside fell over, no attack took place.
+        not_held = isinstance(error, SandboxLostError) or bool(arena.made and kind)
+        return Verdict("LEAK" if not_held else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
 async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isandbox import ConfigurationError, ExecResult, SandboxLostError
+from isandbox import ConfigurationError, ExecResult, SandboxError, SandboxLostError
 from isandbox.testing.containment import Arena, Verdict, host, judge, run_probe
 from isandbox.testing.containment.run import audit
 
@@ -187,15 +187,22 @@ async def test_an_unusable_answer_proves_nothing(answering: Any, as_probe: Any, 
     assert found.detail
 
 
-@pytest.mark.parametrize(
-    ("error", "outcome"),
-    [(SandboxLostError("gone"), "LEAK"), (OSError(5, "no"), "VACUOUS"), (ConfigurationError("bad"), "VACUOUS")],
-)
-async def test_errors_of_the_sandbox_are_findings(scripted: Any, as_probe: Any, error: Exception, outcome: str) -> None:
-    """A sandbox that is lost under an attack did not hold, another error proves nothing; neither ends the audit."""
-    found = await run_probe(as_probe(plain), scripted(lambda command: error))
-    assert found.outcome == outcome
-    assert found.detail.startswith(type(error).__name__)
+@pytest.mark.parametrize("error", [SandboxLostError("gone"), OSError(5, "no"), ConfigurationError("bad")])
+async def test_errors_of_the_sandbox_are_findings(scripted: Any, as_probe: Any, error: Exception) -> None:
+    """A sandbox that is lost under an attack, or has an error for an answer, did not hold; it does not end the audit."""
+    first, second = await audit(scripted(lambda command: error), [as_probe(plain), as_probe(plain)])
+    assert (first.outcome, second.outcome) == ("LEAK", "LEAK")
+    assert first.detail.startswith(type(error).__name__)
+
+
+async def test_a_sandbox_that_does_not_start(answering: Any, as_probe: Any) -> None:
+    """Where there was no sandbox there was no attack: nothing is proven."""
+
+    async def attempt(arena: Arena) -> Verdict:
+        raise SandboxError("the sandbox did not start")
+
+    found = await run_probe(as_probe(attempt), answering())
+    assert (found.outcome, found.detail) == ("VACUOUS", "SandboxError: the sandbox did not start")
 
 
 async def test_a_fault_of_the_probe_comes_out(answering: Any, as_probe: Any) -> None:
