@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+from isandbox._text import plain
 from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
@@ -23,7 +24,9 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
     try:
         return asyncio.run(_audit(target, probes, as_json=as_json))
     except SandboxError as error:
-        text = json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {error}"
+        text = (
+            json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {plain(str(error))}"
+        )
         return _written(text, NOT_RUN)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from isandbox._text import encoded
+from isandbox._text import encoded, plain
 from isandbox.errors import ConfigurationError
 
 MountMode = Literal["ro", "rw"]
@@ -38,9 +38,9 @@ def resolve_source(path: str | os.PathLike[str], what: str) -> str:
     try:
         real = Path(text).resolve(strict=True)
     except FileNotFoundError as error:
-        raise ConfigurationError(f"{what}: {text} does not exist") from error
+        raise ConfigurationError(f"{what}: {plain(text)} does not exist") from error
     except (OSError, RuntimeError) as error:
-        raise ConfigurationError(f"{what}: {text} cannot be used: {error}") from error
+        raise ConfigurationError(f"{what}: {plain(text)} cannot be used: {error}") from error
     if str(real) == "/":
         raise ConfigurationError(f"{what}: the whole file system is not a mount; name the directory that is needed")
     return str(real)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from isandbox._text import encoded
+from isandbox._text import encoded, plain
 from isandbox.errors import ConfigurationError
 from isandbox.policy.mounts import Mount, Workspace, check_path
 from isandbox.policy.quotas import Quotas
@@ -37,11 +37,11 @@ def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
         if not name or name != name.strip() or any(c in name for c in "=\0\n\r"):
             raise ConfigurationError(f"env: {name!r} is not a name (empty, '=', NUL, newline or outer white space)")
         if "\0" in value:
-            raise ConfigurationError(f"env: the value of {name} holds a NUL character")
-        size = len(encoded(name, "env: a name")) + len(encoded(value, f"env: the value of {name}")) + 2
+            raise ConfigurationError(f"env: the value of {plain(name)} holds a NUL character")
+        size = len(encoded(name, "env: a name")) + len(encoded(value, f"env: the value of {plain(name)}")) + 2
         if size > _ENV_ELEMENT_LIMIT:
             raise ConfigurationError(
-                f"env: {name} has {size} bytes with its value; the kernel takes at most {_ENV_ELEMENT_LIMIT}. Write it to a file"
+                f"env: {plain(name)} has {size} bytes with its value; the kernel takes at most {_ENV_ELEMENT_LIMIT}. Write it to a file"
             )
         total += size
     if total > _ENV_LIMIT:
@@ -81,7 +81,7 @@ class Policy:
             if not isinstance(mount, Mount):
                 raise ConfigurationError(f"mounts: Mount records, not {mount!r}")
             if mount.target in seen:
-                raise ConfigurationError(f"mounts: two mounts at {mount.target}")
+                raise ConfigurationError(f"mounts: two mounts at {plain(mount.target)}")
             seen.add(mount.target)
 
     def __reduce__(self) -> tuple[object, ...]:
