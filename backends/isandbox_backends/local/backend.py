@@ -43,7 +43,7 @@ class LocalOptions(NativeOptions):
 
     def __post_init__(self) -> None:
         NativeOptions.__post_init__(self)
-        if self.helper not in {"auto", "native", "python"}:
+        if self.helper not in ("auto", "native", "python"):
             raise ConfigurationError(f"helper: 'auto', 'native' or 'python', not {self.helper!r}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from isandbox._text import encoded, plain
 from isandbox.errors import ConfigurationError
-from isandbox.policy.mounts import Mount, Workspace, check_path
+from isandbox.policy.mounts import Mount, Workspace, check_list, check_path, check_texts
 from isandbox.policy.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -67,12 +67,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env", check_env(self.env))
-        object.__setattr__(self, "mounts", tuple(self.mounts))
-        if isinstance(self.network, str):
-            raise ConfigurationError("network: a list of hosts, not one text")
+        object.__setattr__(self, "mounts", check_list(self.mounts, "mounts", "Mount records"))
         if self.network is not None:
-            object.__setattr__(self, "network", tuple(self.network))
-        object.__setattr__(self, "waive", frozenset(self.waive))
+            object.__setattr__(self, "network", check_texts(self.network, "network", "hosts"))
+        object.__setattr__(self, "waive", frozenset(check_texts(self.waive, "waive", "names")))
         for name, value, kind in (("workspace", self.workspace, Workspace), ("quotas", self.quotas, Quotas)):
             if not isinstance(value, kind) and (value is not None or kind is Quotas):
                 raise ConfigurationError(f"{name}: a {kind.__name__} record, not {type(value).__name__}")
@@ -97,6 +95,4 @@ def as_workspace(value: Workspace | str | os.PathLike[str] | None) -> Workspace 
 
 
 def as_mounts(values: Iterable[Mount]) -> tuple[Mount, ...]:
-    if isinstance(values, (str, Mount)):
-        raise ConfigurationError("mounts: a list of Mount records")
-    return tuple(values)
+    return check_list(values, "mounts", "Mount records")
