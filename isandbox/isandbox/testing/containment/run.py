@@ -50,7 +50,7 @@ async def _attempt(probe: Probe, arena: Arena, seconds: float) -> Verdict:
         return Verdict("NOT-PROVIDED", detail=shown(str(error)))
     except UnusableAnswerError as error:
         return Verdict("VACUOUS", detail=shown(str(error)))
-    except SandboxError as error:  # an attack that ends the sandbox, or that it has no answer for, was not held
+    except (SandboxError, OSError) as error:  # what ends the sandbox, or has no answer that the probe knows, was not held
         return Verdict("LEAK", detail=shown(f"{type(error).__name__}: {error}"))
 
 
