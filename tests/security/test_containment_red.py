@@ -123,6 +123,11 @@ def parents(path: str) -> list[str]:
     return ["/".join(parts[: number + 1]) for number in range(1, len(parts))]
 
 
+def somewhere(path: str, what: str) -> str:
+    """A directory in any case: where there is none of this name, another."""
+    return path if os.path.isdir(path) and path != "/" else os.path.realpath(tempfile.gettempdir())
+
+
 def attribute(where: Any, name: str, value: Any) -> Alter:
     return lambda patch: patch.setattr(where, name, value)
 
@@ -284,7 +289,7 @@ PLANS: list[tuple[str, Alter]] = [
     ("C20", no_memory),
     ("F01", host_tmp),
     ("F01-staging", attribute(transfers, "_landing", lambda target, plan: host.Landing(f"{target}-elsewhere", tree=True))),
-    ("F04", attribute(backend, "real_source", lambda path, what: os.path.realpath(path))),
+    ("F04", attribute(backend, "real_source", somewhere)),
     ("F05", host_tmp),
     ("F07", attribute(host, "leads_out", lambda path, target: None)),
     ("F09", attribute(limits.Limits, "__post_init__", lambda self: object.__setattr__(self, "ratio", 1 << 40))),
@@ -323,6 +328,8 @@ async def outcome(id: str, target: BackendTarget) -> str:
 @pytest.mark.parametrize(("id", "alter"), PLANS, ids=[one for one, _ in PLANS])
 async def test_without_its_mechanism_a_probe_is_red(id: str, alter: Alter, monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe finds a leak in a sandbox whose plan, or whose host's side, lacks what holds it."""
+    if id == "C03-unmapped" and "memory" not in holding.usable_controllers():
+        pytest.skip("without a control group memory that nobody has mapped is not claimed to be held")
     alter(monkeypatch)
     # On a machine that is busy a second CPU gives nothing, and the probe says that it proves nothing.
     red = {"LEAK", "VACUOUS"} if id.startswith("C10-w") or id == "C10" else {"LEAK"}

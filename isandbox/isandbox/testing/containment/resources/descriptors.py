@@ -13,7 +13,7 @@ from isandbox.testing.containment.checks import Checks
 from isandbox.testing.containment.inside import parse
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
-from isandbox.testing.containment.resources.quota import holder, tells
+from isandbox.testing.containment.resources.quota import holder, tells, until_told
 
 _OPEN = """
 import resource
@@ -39,7 +39,7 @@ for fd in kept:
 async def too_many_open(arena: Arena) -> Verdict:
     """Of 64 descriptors there is no 65th, also after a try to raise the limit; it is told, and is no fault."""
     box = await arena.create(quotas=Quotas(open_files=64))
-    result = await arena.run(_OPEN, box=box, count=300, hold=0.2)
+    result = await until_told(arena, box, "open_files", lambda hold: arena.run(_OPEN, box=box, count=300, hold=hold))
     checks = Checks()
     checks.control("the program ran", result.exit_code == 0, result.stderr[-300:])
     answers, controls = parse(result.stdout_bytes) if result.exit_code == 0 else ({}, {})

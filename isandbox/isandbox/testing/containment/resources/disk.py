@@ -13,7 +13,7 @@ from isandbox.testing.containment.checks import Checks
 from isandbox.testing.containment.inside import parse
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
-from isandbox.testing.containment.resources.quota import MIB, alive, holder, tells
+from isandbox.testing.containment.resources.quota import MIB, alive, holder, tells, until_told
 
 QUOTA = 8 * MIB
 FULL = frozenset({"ENOSPC", "EDQUOT"})
@@ -100,7 +100,7 @@ async def full_disk(arena: Arena) -> Verdict:
     box = await arena.create(quotas=Quotas(disk=QUOTA))
     other = await arena.create(quotas=Quotas(disk=QUOTA))
     checks = Checks()
-    result = await arena.run(_FILL, box=box, mib=12, hold=0.06)
+    result = await until_told(arena, box, "disk", lambda hold: arena.run(_FILL, box=box, mib=12, hold=hold / 2))
     checks.control("the program ran", result.exit_code == 0, result.stderr[-300:])
     if result.exit_code != 0:
         return checks.verdict("LEAK", "")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from isandbox.errors import SandboxError
 from isandbox.policy import Quotas
+from isandbox.records import ExecResult
 from isandbox.sandbox import ISandbox
 from isandbox.testing.containment.arena import Arena, Box
 from isandbox.testing.containment.checks import Checks
 from isandbox.testing.containment.inside import parse
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
-from isandbox.testing.containment.resources.quota import alive, holder, tells
+from isandbox.testing.containment.resources.quota import alive, holder, tells, until_told
 
 PIDS = 32
 
@@ -69,7 +71,7 @@ async def bounded_number(arena: Arena) -> Verdict:
     for kind, body in (("processes", _CHILDREN), ("threads", _THREADS)):
         few = await arena.run(body, box=box, count=4, hold=0)
         checks.control(f"four {kind}", few.ok and parse(few.stdout_bytes)[0]["made"] == "4", few.stderr[-200:])
-        result = await arena.run(body, box=box, count=80, hold=0.2)
+        result = await until_told(arena, box, "pids", partial(_eighty, arena, box, body))
         answers = parse(result.stdout_bytes)[0] if result.exit_code == 0 else {}
         made = int(answers.get("made", 0))
         checks.hold(f"80 {kind} are refused", answers.get("more than the quota") == "EAGAIN", answers or result.stderr[-200:])
@@ -79,6 +81,10 @@ async def bounded_number(arena: Arena) -> Verdict:
         checks.hold("no fault", result.fault is None, result.fault)
     checks.hold("there is room again", await alive(arena, box))
     return checks.verdict("BLOCKED", holder(arena, box, "pids"))
+
+
+async def _eighty(arena: Arena, box: Box, body: str, hold: float) -> ExecResult:
+    return await arena.run(body, box=box, count=80, hold=hold)
 
 
 @probe("C08-full", "A sandbox that is full of processes still answers", claim="quotas.pids")

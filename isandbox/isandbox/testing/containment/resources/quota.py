@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from isandbox.policy import Enforcement
 from isandbox.records import ExecResult
 from isandbox.sandbox import ISandbox
@@ -33,3 +35,15 @@ async def alive(arena: Arena, box: Box) -> bool:
     result = await box.exec(["echo", "alive"], timeout=20.0)
     arena.saw(result)
     return result.stdout == "alive\n" and result.fault is None
+
+
+async def until_told(arena: Arena, box: Box, name: str, run: Callable[[float], Awaitable[ExecResult]]) -> ExecResult:
+    """The result of ``run(hold)``, again with the limit used up for longer when it was not told: a look may come late on a busy
+    machine, and that is no promise about time.
+    """
+    result = await run(0.15)
+    for hold in (0.5, 1.5, 4.0):
+        if result.exit_code != 0 or tells(arena, box, name, result):
+            break
+        result = await run(hold)
+    return result
