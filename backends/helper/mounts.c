@@ -198,6 +198,15 @@ make_entry (const struct record *r)
     case PLAN_FILE:
       make_file (r);
       break;
+    case PLAN_STORE:
+      covers_store (r);
+      break;
+    case PLAN_VIEW:
+      covers_view (r);
+      break;
+    case PLAN_COVER:
+      covers_make (r);
+      break;
     }
 }
 
@@ -220,6 +229,7 @@ mounts_build (void)
           attach (trees[n - 1], source + str_len (source) + 1);
         }
     }
+  covers_end ();
 
   must (SYS (pivot_root, ".", "."), "pivot_root", "");
   must (SYS (umount2, ".", MNT_DETACH), "detach the host's root", "");

@@ -87,6 +87,10 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_AFFINITY] = { 8, 0, 1 },
   [PLAN_REBIND] = { 0, 2, 0 },
   [PLAN_SYSCTL] = { 0, 2, 0 },
+  [PLAN_STORE] = { 0, 1, 0 },
+  [PLAN_VIEW] = { 0, 2, 0 },
+  [PLAN_COVER] = { sizeof (struct plan_cover), 2, 0 },
+  [PLAN_OUTSIDE] = { 8 * NAMESPACES, 0, 0 },
 };
 
 static void
@@ -95,6 +99,8 @@ take_record (const struct record *r)
   if (r->tag == 0 || r->tag >= sizeof shapes / sizeof shapes[0])
     bad ("unknown record");
   const struct shape *shape = &shapes[r->tag];
+  if (!shape->fixed && !shape->strings) /* a number that no record has */
+    bad ("unknown record");
   check_shape (r, shape->fixed, shape->strings, shape->tail);
 
   switch (r->tag)
@@ -122,6 +128,9 @@ take_record (const struct record *r)
         bad ("filter length");
       plan.seccomp = r->data;
       plan.seccomp_len = r->len / 8;
+      break;
+    case PLAN_OUTSIDE:
+      plan.namespaces = (const u64 *) r->data;
       break;
     case PLAN_AFFINITY:
       plan.affinity = (const u64 *) r->data;

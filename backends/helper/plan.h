@@ -11,6 +11,7 @@
 
 #define PLAN_VERSION 1
 #define PLAN_MAX (16u << 20)
+#define NAMESPACES 7
 
 enum plan_tag {
   PLAN_MODE = 1,       /* struct plan_mode */
@@ -30,12 +31,17 @@ enum plan_tag {
   PLAN_AFFINITY = 15,  /* u64 words of the CPU mask */
   PLAN_REBIND = 16,    /* source\0 target\0, both in the new root */
   PLAN_SYSCTL = 17,    /* file below /proc/sys\0 text\0: written once /proc is the sandbox's own */
+  PLAN_STORE = 18,     /* target\0: the directory that later records use by descriptor, also once it is covered */
+  PLAN_VIEW = 19,      /* source\0 name\0: what stands in the new root, once more in the store */
+  PLAN_COVER = 20,     /* struct plan_cover, name\0 target\0: entry of the store over what is at the target */
+  PLAN_OUTSIDE = 21,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */
 #define MODE_SPLIT_UID 2  /* commands run as another uid than the helper */
 #define MODE_LOOPBACK 4
 #define MODE_OPEN_EARLY 8 /* clone the mount sources with the caller's own credentials, before the namespaces */
+#define MODE_KEYRING 16   /* a session keyring of the sandbox's own */
 
 struct plan_mode {
   u64 clone_flags;
@@ -51,6 +57,13 @@ struct plan_bind {
   u32 recursive;
 };
 
+struct plan_cover {
+  u32 in_store; /* 1: the target is a path in the store; 0: in the new root */
+  u32 needed;   /* 1: a target that is not there, or is a link, ends the start; 0: there is nothing to cover */
+  u32 keep;     /* bytes of the target that name the mount it is in, which is never covered itself */
+  u32 pad;
+};
+
 struct plan_rlimit { u32 resource, pad; u64 soft, hard; };
 
 struct record { u32 tag, len; const u8 *data; };
@@ -64,6 +77,7 @@ struct plan {
   u32 seccomp_len;
   const u64 *landlock; /* handled, scopes */
   const u64 *affinity;
+  const u64 *namespaces; /* the host's */
   u32 affinity_len;
 };
 

@@ -56,6 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
         "isandbox_backends._shared.native",
+        "isandbox_backends.seccomp.view",
         "isandbox_backends.local.py_helper.",
     ),
     "socket": ("isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
@@ -65,7 +66,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.local.python_helper",
         "isandbox_backends.local.py_helper.",
     ),
-    "tempfile": ("isandbox.files.archive.reader", "isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
+    "tempfile": (
+        "isandbox.files.archive.reader",
+        "isandbox_backends._shared.portable",
+        "isandbox_backends._shared.scratch",
+        "isandbox_backends.seccomp.session",
+    ),
 }
 
 

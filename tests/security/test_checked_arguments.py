@@ -14,7 +14,7 @@ import pytest
 
 from isandbox import Quotas, Workspace
 from isandbox.sync import create_sandbox
-from isandbox_backends.seccomp import backend
+from isandbox_backends.seccomp import backend, layers
 
 pytestmark = pytest.mark.native
 
@@ -272,6 +272,7 @@ def test_the_32_bit_entry_kills(tmp_path: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             if mode == "open":
                 patch.setattr(backend, "compile_filter", lambda *_, **__: b"\x06\0\0\0\0\0\xff\x7f")
+                patch.setattr(backend, "verified", layers.told)  # it is meant to start
             with create_sandbox("seccomp", workspace=Workspace(str(tmp_path), mode="ro")) as sandbox:
                 answers[mode] = sandbox.exec(["/workspace/int80"])
     assert (answers["real"].signal, answers["real"].stdout) == (31, "")

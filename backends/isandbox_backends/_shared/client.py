@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from isandbox._text import plain
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.cgroups import CommandGroup
 from isandbox_backends._shared.helper import HelperProgram
@@ -26,7 +27,6 @@ from isandbox_backends._shared.protocol import (
     Decoder,
     Hello,
     Launched,
-    Layer,
     ProtocolError,
     Reply,
     StartFailed,
@@ -48,7 +48,7 @@ class HelperStartError(Exception):
 
     def __init__(self, errno: int, stage: str, subject: str) -> None:
         self.errno, self.stage, self.subject = errno, stage, subject
-        what = f"{stage} {subject}".strip()
+        what = f"{stage} {plain(subject)}".strip() if subject else stage
         super().__init__(f"{what}: {os.strerror(errno)}" if errno else what)
 
 
@@ -276,7 +276,7 @@ class HelperClient:
         with self._ending:
             if self._closed:
                 return
-            if self.hello is None or self.hello.layers & Layer.NAMESPACES:
+            if self.hello is None or self.hello.contained:
                 self._kill(signal.SIGKILL)
             else:
                 self._hang_up()

@@ -19,7 +19,7 @@ from isandbox_backends._shared.plan import encode_plan
 from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Hello, StartFailed
 from isandbox_backends.seccomp.backend import compile_plan
-from isandbox_backends.seccomp.mounts import Source
+from isandbox_backends.seccomp.covers import Source
 
 NOBODY = 54321
 DEADLINE = 20.0
