@@ -50,6 +50,7 @@ release (long pid, int gate)
   /* First, so that the host can end and reap the child whatever happens next. */
   u32 seen = (u32) pid;
   must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &seen, sizeof seen), "launch", "report");
+  ids_made ();
   if (!(plan.mode->flags & MODE_SPLIT_UID))
     write_map (pid, "/setgroups", "deny"); /* the kernel's condition for an unprivileged gid_map */
   write_map (pid, "/gid_map", plan.gid_map);
@@ -115,6 +116,7 @@ launch (void)
   if (early)
     mounts_open_sources ();
   must (SYS (pipe2, gate, O_CLOEXEC), "launch", "pipe");
+  ids_prepare ();
   /* CLONE_PARENT wants no exit signal of its own: the child takes the launcher's, SIGCHLD. */
   long pid = SYS (clone, (plan.mode->clone_flags & ~(u64) CLONE_NEWNET) | CLONE_PARENT, 0, 0, 0, 0);
   must (pid, "create namespaces", "");

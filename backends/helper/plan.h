@@ -15,7 +15,7 @@
 
 enum plan_tag {
   PLAN_MODE = 1,       /* struct plan_mode */
-  PLAN_ID_MAPS = 2,    /* uid_map\0 gid_map\0 */
+  PLAN_ID_MAPS = 2,    /* struct plan_ids, uid_map\0 gid_map\0: lines of "inside outside count" */
   PLAN_BIND = 3,       /* struct plan_bind, source\0 target\0 */
   PLAN_TMPFS = 4,      /* u32 attributes, u32 0, options\0 target\0 */
   PLAN_PROC = 5,       /* target\0 */
@@ -42,6 +42,11 @@ enum plan_tag {
 #define MODE_LOOPBACK 4
 #define MODE_OPEN_EARLY 8 /* clone the mount sources with the caller's own credentials, before the namespaces */
 #define MODE_KEYRING 16   /* a session keyring of the sandbox's own */
+#define MODE_HOLD_IDS 128 /* no sandbox: a user namespace and nothing else, for the host to map ids in */
+
+#define IDS_CLAIM 1 /* CLAIM_FD is given */
+#define IDS_OUTER 2 /* OUTER_FD is given; the outside ids are those of that namespace */
+#define IDS_OWNER 4 /* `owner`, an id of the caller's namespace, owns the sandbox's user namespace */
 
 struct plan_mode {
   u64 clone_flags;
@@ -49,6 +54,8 @@ struct plan_mode {
   u64 memory;                                /* bytes that all commands may use together; 0: no limit, or a cgroup holds it */
   u64 cpu_ns;                                /* CPU time of one command with all its children; 0 for no limit */
 };
+
+struct plan_ids { u32 flags, owner; };
 
 struct plan_bind {
   u32 attributes; /* MOUNT_ATTR_* */
@@ -72,6 +79,7 @@ struct plan {
   const u8 *base;
   size_t size;
   const struct plan_mode *mode;
+  const struct plan_ids *ids;
   const char *uid_map, *gid_map, *hostname;
   const u8 *seccomp;
   u32 seccomp_len;

@@ -32,6 +32,14 @@ void confine_sysctls (void);
 void confine_forever (void); /* capabilities, no_new_privs, Landlock, seccomp: nothing can be taken back */
 extern int landlock_abi; /* of the rules in force; 0: none */
 
+/* ids.c */
+void ids_keep_descriptors (void); /* those that the plan names */
+void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
+void ids_made (void);
+u64 ids_outside (const char *map, u64 inside);
+long ids_open_inside (const char *path, u64 resolve);
+__attribute__ ((noreturn)) void ids_hold_namespace (void);
+
 /* launch.c */
 void launch (void); /* returns only in the sandbox's first process */
 

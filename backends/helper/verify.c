@@ -152,7 +152,14 @@ is_null_device (u32 fd)
          && st.rdev_minor == 3;
 }
 
-/* The number of a descriptor above the control socket, plus one; 0: there is none. */
+/* Whether the lock on the sandbox's ids is held by a descriptor of ours. */
+static int
+claimed (void)
+{
+  return plan.ids && (plan.ids->flags & IDS_CLAIM) != 0;
+}
+
+/* The number of a descriptor above the control socket that has no place there, plus one; 0: there is none. */
 static u32
 descriptor_too_many (void)
 {
@@ -166,7 +173,7 @@ descriptor_too_many (void)
         memcpy (&length, entries + at + 16, 2);
         const char *name = (const char *) entries + at + 19;
         u32 fd = (u32) take_num (&name);
-        if (fd > CONTROL_FD && fd != (u32) directory)
+        if (fd > CONTROL_FD && fd != (u32) directory && !(fd == CLAIM_FD && claimed ()))
           wrong = fd + 1;
         at += length;
       }
@@ -175,7 +182,7 @@ descriptor_too_many (void)
   return wrong || got >= 0 ? wrong : 1;
 }
 
-/* Open are /dev/null three times, the server's signals and the control socket. The number of another, plus one. From Linux 6.2
+/* Open are /dev/null three times, the server's signals, the control socket and the lock on the ids. The number of another, plus one. From Linux 6.2
  * on the directory of descriptors has their number as its size; else they are looked at one by one. */
 static u32
 descriptors_wrong (void)
@@ -186,7 +193,7 @@ descriptors_wrong (void)
       return fd + 1;
   if (SYS (statx, AT_FDCWD, "/proc/self/fd", 0, STATX_BASIC, &st) < 0)
     return 1;
-  return st.size == CONTROL_FD + 1 ? 0 : descriptor_too_many ();
+  return st.size == CONTROL_FD + 1 + (u64) claimed () ? 0 : descriptor_too_many ();
 }
 
 void

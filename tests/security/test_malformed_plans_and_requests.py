@@ -15,6 +15,7 @@ from isandbox_backends._shared.plan import Mode, ModeRecord, Rlimit, encode_plan
 from isandbox_backends._shared.protocol import StartFlag, encode_start
 from isandbox_backends.seccomp import backend
 from isandbox_backends.seccomp.covers import Source
+from isandbox_backends.seccomp.ids import of_range
 
 pytestmark = pytest.mark.native
 
@@ -103,7 +104,7 @@ def prepare(place: Path) -> None:
     helper = helper_path()
     assert helper is not None
     shutil.copy(helper, place / "helper")
-    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], 1 << 30)
+    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], of_range(0x7800_0000))
     environment = {"PATH": "/bin"}
     options: dict[str, Any] = {"flags": StartFlag(0), "timeout": 1.0, "descriptors": 3}
     (place / "isolated").write_bytes(encode_plan(plan))

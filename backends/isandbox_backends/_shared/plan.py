@@ -19,6 +19,18 @@ class Mode(IntFlag):
     LOOPBACK = 4
     OPEN_EARLY = 8
     KEYRING = 16
+    HOLD_IDS = 128
+    """No sandbox: a process in a user namespace of its own, until the control socket closes."""
+
+
+class IdUse(IntFlag):
+    NONE = 0
+    CLAIM = 1
+    """Descriptor 5 is kept open for as long as the sandbox lives."""
+    OUTER = 2
+    """The outside ids are those of the user namespace that is descriptor 6."""
+    OWNER = 4
+    """``owner``, an id outside, owns the sandbox's user namespace instead of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +54,11 @@ class IdMaps:
 
     uid_map: str
     gid_map: str
+    use: IdUse = IdUse.NONE
+    owner: int = 0
 
     def encode(self) -> tuple[int, bytes]:
-        return 2, _strings(self.uid_map, self.gid_map)
+        return 2, struct.pack("<II", self.use, self.owner) + _strings(self.uid_map, self.gid_map)
 
 
 @dataclass(frozen=True, slots=True)

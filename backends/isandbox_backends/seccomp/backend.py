@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
+import asyncio
+import contextlib
 from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
 from functools import partial
@@ -14,27 +14,34 @@ from isandbox.errors import SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
-from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
+from isandbox_backends._shared.plan import Hostname, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer, hash_filter
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
 from isandbox_backends.seccomp.covers import Source
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
+from isandbox_backends.seccomp.identity import Identity, identify, is_ready, look, make_ready
+from isandbox_backends.seccomp.identity import check as check_ids
 from isandbox_backends.seccomp.landlock import landlock_records
-from isandbox_backends.seccomp.layers import WAIVABLE_NAMES, expected, verified
+from isandbox_backends.seccomp.layers import WAIVABLE_NAMES, OfIds, expected, verified
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, mount_plan, writable_paths
 from isandbox_backends.seccomp.options import SeccompOptions
 from isandbox_backends.seccomp.sources import mounted
 from isandbox_backends.seccomp.view import host_view, outside
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from isandbox.backend import CreateRequest
     from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
+    from isandbox_backends._shared.holding import Holding
+    from isandbox_backends.seccomp.ids import Ids
     from isandbox_backends.seccomp.layers import Expected
     from isandbox_backends.seccomp.profiles import ProfileName
+    from isandbox_backends.seccomp.subordinate import Grant, Refused
 
 # CLONE_NEW* of linux/sched.h
 _NAMESPACES = {
@@ -46,10 +53,6 @@ _NAMESPACES = {
     Layer.PID_NAMESPACE: 0x20000000,
     Layer.NET_NAMESPACE: 0x40000000,
 }
-# Root maps a range of ids that nobody has: 65,536 of them per sandbox, from 2**30 on.
-_RANGE = 65_536
-_FIRST_ID = 1 << 30
-_RANGES = 8_192
 
 # Of the sandbox's own user namespace. The kernel counts inotify for the user who made the namespace as well: 128 instances
 # for everything that this user runs. And a second layer under the filter: no user namespaces inside.
@@ -94,13 +97,27 @@ class SeccompBackend(Backend):
         return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        return await start_async(self._blueprint(request))
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
+        if not is_ready(mappable):
+            # A thread: programs are run, and nothing else may wait for them.
+            left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
+            request = replace(request, start_timeout=left)
+        with self._blueprint(request, holding, mappable) as blueprint:
+            return await start_async(blueprint)
 
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
-        return start_blocking(self._blueprint(request))
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
+        if not is_ready(mappable):
+            request = replace(request, start_timeout=make_ready(mappable, request.start_timeout))
+        with self._blueprint(request, holding, mappable) as blueprint:
+            return start_blocking(blueprint)
 
     def check(self, policy: Policy, options: SeccompOptions) -> None:
-        check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
+        holding = hold(policy, options.cgroup, self.name)
+        check_ids(options, holding.place)
+        check_cpus(policy, self.name, holding.held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
                 "quotas.disk: this workspace is a directory of the host, which has no limit of its own; leave workspace out, "
@@ -109,48 +126,49 @@ class SeccompBackend(Backend):
                 backend=self.name,
             )
 
-    def _blueprint(self, request: CreateRequest) -> Blueprint:
+    @contextlib.contextmanager
+    def _blueprint(self, request: CreateRequest, holding: Holding, mappable: Grant | Refused | None) -> Iterator[Blueprint]:
+        """With the sandbox's ids, which are locked in here and afterwards by the helper alone."""
         policy = request.policy
-        holding = hold(policy, request.options.cgroup, self.name)
-        root = os.geteuid() == 0
         try:
             host_view()
         except OSError as error:  # only the first time: it is remembered
             raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
         workspace, mounts = mounted(policy)
-        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
-        return Blueprint(
-            backend=self.name,
-            capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
-            request=request,
-            plan=compile_plan(policy, workspace, mounts, first_id, holding.held, profile=request.options.profile),
-            holding=holding,
-            env={**ENVIRONMENT, **policy.env},
-            cwd=WORKSPACE,
-            workspace=WORKSPACE,
-            layers=partial(verified, _expected(policy, holding.held, request.options.profile, split=first_id is not None)),
-            explain=explain,
-            command_owner=None if first_id is None else first_id + COMMAND_UID,
-        )
+        identity = identify(policy, request.options, mappable)
+        profile = request.options.profile
+        try:
+            yield Blueprint(
+                backend=self.name,
+                capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
+                request=request,
+                plan=compile_plan(policy, workspace, mounts, identity.ids, holding.held, profile=profile),
+                holding=holding,
+                env={**ENVIRONMENT, **policy.env},
+                cwd=WORKSPACE,
+                workspace=WORKSPACE,
+                layers=partial(verified, _expected(policy, holding.held, profile, identity)),
+                explain=explain,
+                command_owner=identity.ids.command_owner,
+                inherited=identity.inherited,
+            )
+        finally:
+            identity.close()
 
 
 def compile_plan(
     policy: Policy,
     workspace: Source | None,
     mounts: list[Source],
-    first_id: int | None,
+    ids: Ids,
     held: frozenset[str] = frozenset(),
     *,
     profile: ProfileName = "default",
 ) -> list[Record]:
-    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user.
-    ``held``: quotas that a control group holds. ``profile``: of system calls.
-    """
+    """The whole policy as records. ``held``: quotas that a control group holds. ``profile``: of system calls."""
     quotas = policy.quotas
-    split = first_id is not None
-    uid, gid = (first_id, first_id) if split else (os.geteuid(), os.getegid())
-    maps = f"0 {uid} {_RANGE}" if split else f"{COMMAND_UID} {uid} 1"
-    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    flags = Mode.NAMESPACES | Mode.LOOPBACK
+    flags |= (Mode.SPLIT_UID if ids.split else Mode(0)) | (Mode.OPEN_EARLY if ids.early else Mode(0))
     mode = ModeRecord(
         flags=flags if Layer.KEYRING.word in policy.waive else flags | Mode.KEYRING,
         clone_flags=sum(flag for layer, flag in _NAMESPACES.items() if layer.word not in policy.waive),
@@ -162,7 +180,7 @@ def compile_plan(
     )
     return [
         mode,
-        IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
+        ids.maps,
         outside(),
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
@@ -178,10 +196,11 @@ def _filter(quotas: Quotas, held: frozenset[str], profile: ProfileName) -> bytes
     return compile_filter(machine(), profile=profile, pin_cpus=quotas.cpus is not None and "cpus" not in held)
 
 
-def _expected(policy: Policy, held: frozenset[str], profile: ProfileName, *, split: bool) -> Expected:
+def _expected(policy: Policy, held: frozenset[str], profile: ProfileName, identity: Identity) -> Expected:
     """From the policy, not from the plan: what became of the plan on its way is what is to be found out."""
     program = _filter(policy.quotas, held, profile)
-    return expected(split=split, filter=hash_filter(program), profile=profile, waived=policy.waive)
+    ids = OfIds(identity.ids.split, identity.split, identity.distinct)
+    return expected(ids, filter=hash_filter(program), profile=profile, waived=policy.waive)
 
 
 def _scratch_size(quotas: Quotas) -> int | None:

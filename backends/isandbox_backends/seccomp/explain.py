@@ -28,11 +28,19 @@ _MASKED_PROC = (
     "it may not mount a /proc of its own, because parts of this one are masked. In a container: run that with "
     "--security-opt systempaths=unconfined"
 )
+_NO_IDS = (
+    "it may not take ids of its own. In a container: run it as an ordinary user there. On Ubuntu: "
+    "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. As an ordinary user ids='single' does without"
+)
+_NO_MOUNTS = (
+    "it may not mount (CAP_SYS_ADMIN is missing). In a container: run it as an ordinary user there, and that with "
+    "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"
+)
 _TOO_MANY = "all namespaces that may be made are in use: sysctl -w user.max_user_namespaces=65536 (also the other user.max_*)"
 _FILTER = "this kernel has no system call filters, or may not load one: it needs CONFIG_SECCOMP_FILTER"
 _MAKING = {ENOSPC: _TOO_MANY, EINVAL: "this kernel was built without it"}
 # By stage, whatever the kernel said; and by stage and what it said.
-_ALWAYS = {"mount proc": _MASKED_PROC, "seccomp": _FILTER}
+_ALWAYS = {"mount proc": _MASKED_PROC, "seccomp": _FILTER, "ids": _NO_IDS}
 _EXACTLY = {
     ("landlock", ENOSYS): "this kernel has no Landlock (CONFIG_SECURITY_LANDLOCK, Linux 5.13)",
     ("landlock", EOPNOTSUPP): "Landlock is built into this kernel but not switched on: add landlock to its boot option lsm=",
@@ -42,6 +50,7 @@ _REFUSED = (EPERM, EACCES)
 # stage of the helper -> the layer that it belongs to
 _LAYERS = {
     "create namespaces": Layer.USER_NAMESPACE,
+    "ids": Layer.IDS,
     "map ids": Layer.IDS,
     "setgroups": Layer.GROUPS,
     "setresgid": Layer.IDS,
@@ -129,6 +138,8 @@ def _why(error: HelperStartError) -> str | None:
         return _MAKING.get(number, _NOT_ALLOWED)
     if stage in ("map ids", "idmap") and number in _REFUSED and os.geteuid() == 0:
         return "it may not map ids: run it as an ordinary user"
+    if stage == "clone mount" and number in _REFUSED and os.geteuid() == 0:
+        return _NO_MOUNTS
     if stage in _FIRST_USES and number in _REFUSED:
         return _POWERLESS
     return _ALWAYS.get(stage) or _EXACTLY.get((stage, number))

@@ -21,8 +21,7 @@ WAIVABLE = frozenset(
 )
 WAIVABLE_NAMES = frozenset(layer.word for layer in WAIVABLE)
 # Only where commands have another uid than the helper.
-_NEED_ROOT = frozenset({Layer.GROUPS, Layer.SPLIT_UID})
-_FOR_ROOT = "needs root: one id is all that a user can map"
+_NEED_IDS = frozenset({Layer.GROUPS, Layer.SPLIT_UID})
 
 # What a newer ABI of Landlock brought (Documentation/userspace-api/landlock.rst): the first that has it, and its name.
 _RIGHTS = ((2, "refer"), (3, "truncate"), (5, "ioctl_dev"), (6, "scope_abstract_unix_socket"), (6, "scope_signal"))
@@ -53,12 +52,24 @@ _NAMESPACES = frozenset(layer for layer in Layer if layer.word.endswith("_namesp
 
 
 @dataclass(frozen=True, slots=True)
+class OfIds:
+    """``split``: commands have another uid than the helper. ``told`` and ``distinct``: the words for that, and for how far the ids
+    are the sandbox's own, which is a lock of the host's and nothing that the helper could see.
+    """
+
+    split: bool
+    told: str
+    distinct: str
+
+
+@dataclass(frozen=True, slots=True)
 class Expected:
     """``layers`` that must be in force, and the hash of the one right ``filter``, which ``profile`` is the name of. ``waived``: the
     policy's waivers.
     """
 
     layers: frozenset[Layer]
+    ids: OfIds
     filter: int
     waived: frozenset[str] = frozenset()
     profile: str = "default"
@@ -66,10 +77,9 @@ class Expected:
 
 # These two cost 40 us without it, and most sandboxes of a process say the same.
 @lru_cache(maxsize=32)
-def expected(*, split: bool, filter: int, waived: frozenset[str] = frozenset(), profile: str = "default") -> Expected:
-    """``split``: commands have another uid than the helper."""
-    away = {layer for layer in WAIVABLE if layer.word in waived} | (frozenset() if split else _NEED_ROOT)
-    return Expected(frozenset(Layer) - away, filter, waived, profile)
+def expected(ids: OfIds, *, filter: int, waived: frozenset[str] = frozenset(), profile: str = "default") -> Expected:
+    away = {layer for layer in WAIVABLE if layer.word in waived} | (frozenset() if ids.split else _NEED_IDS)
+    return Expected(frozenset(Layer) - away, ids, filter, waived, profile)
 
 
 @lru_cache(maxsize=32)
@@ -90,10 +100,17 @@ def told(wanted: Expected, hello: Hello) -> Mapping[str, str]:
     for layer in Layer:
         report = hello.layers.get(layer)
         if report is not None and report.verdict is Verdict.ENFORCED:
+            if layer is Layer.SPLIT_UID:
+                words[layer.word] = wanted.ids.told
+                continue
             more = {Layer.LANDLOCK: landlock_rights(hello.landlock_abi), Layer.SECCOMP: f"profile {wanted.profile}"}.get(layer)
             words[layer.word] = "enforced" + (f" ({more})" if more else "")
         else:
-            words[layer.word] = f"absent ({'waived' if layer.word in wanted.waived else found(layer, hello)})"
+            planned = report is None or report.verdict is not Verdict.NOT_PLANNED
+            of_ids = layer in _NEED_IDS and not planned and not wanted.ids.split
+            why = "waived" if layer.word in wanted.waived else found(layer, hello)
+            words[layer.word] = wanted.ids.told if of_ids else f"absent ({why})"
+    words["distinct_ids"] = wanted.ids.distinct
     return MappingProxyType(words)
 
 
@@ -103,7 +120,7 @@ def found(layer: Layer, hello: Hello) -> str:
     if report is None:
         return "the helper does not speak of it"
     if report.verdict is Verdict.NOT_PLANNED:
-        return _FOR_ROOT if layer in _NEED_ROOT else "it is not in the plan"
+        return "it is not in the plan"
     if layer in _NAMESPACES and report.detail == 1:
         return "it is the host's"
     if layer is Layer.MOUNTS:

@@ -74,7 +74,7 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "landlock": ("landlock", [("confine.c", '  must (SYS (landlock_restrict_self, ruleset, 0), "landlock", "restrict");\n', "")]),
     "landlock rule": ("landlock", [("confine.c", "memcpy (&access, r.data, 8);", "memcpy (&access, r.data, 8);\n        access = ~0ull;")]),
     "seccomp": ("seccomp", [("confine.c", LOAD, "(void) program;")]),
-    "a descriptor": ("descriptors", [("main.c", 'must (SYS (close_range, CONTROL_FD + 1, ~0u, 0), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
+    "a descriptor": ("descriptors", [("main.c", 'must (SYS (close_range, OUTER_FD + 1, ~0u, 0), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
     "a terminal": ("descriptors", [("main.c", 'long null = must (SYS (openat, AT_FDCWD, "/dev/null",', 'long null = must (SYS (openat, AT_FDCWD, "/dev/zero",')]),
 }  # fmt: skip
 ONLY_ROOT = {"ids", "groups"}

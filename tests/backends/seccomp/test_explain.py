@@ -17,6 +17,8 @@ CASES = [
     (("create namespaces", "network", errno.EPERM), "the layer net_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("create namespaces", "network", errno.ENOSPC), "the layer net_namespace: ", "user.max_"),
     (("idmap", "clone", errno.EPERM), "the layer user_namespace: ", "seccomp=unconfined"),
+    (("ids", "", errno.EINVAL), "the layer ids: ", "run it as an ordinary user"),
+    (("ids", "", errno.EPERM), "the layer ids: ", "ids='single'"),
     (("private mounts", "", errno.EACCES), "the layer mount_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("mount proc", "proc", errno.EPERM), "the layer mounts: ", "systempaths=unconfined"),
     (("landlock", "version", errno.ENOSYS), "the layer landlock: ", "CONFIG_SECURITY_LANDLOCK"),
@@ -62,6 +64,14 @@ def test_ids_that_cannot_be_mapped(uid: int, advice: str, monkeypatch: pytest.Mo
     assert isinstance(error, BackendUnavailableError)
     assert "the layer ids: " in str(error)
     assert advice in str(error)
+
+
+def test_root_that_may_not_mount(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root without CAP_SYS_ADMIN is told so; a user whom AppArmor has left without rights is told that."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "CAP_SYS_ADMIN is missing" in str(explain.explain(HelperStartError(errno.EPERM, "clone mount", "/usr")))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "has no rights in them" in str(explain.explain(HelperStartError(errno.EPERM, "clone mount", "/usr")))
 
 
 def test_what_is_no_layer_is_told_as_it_is() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from isandbox import BackendUnavailableError
 from isandbox_backends._shared.protocol import Hello, Layer, Report, Verdict
-from isandbox_backends.seccomp.layers import WAIVABLE, expected, landlock_rights, told, verified
+from isandbox_backends.seccomp.layers import WAIVABLE, OfIds, expected, landlock_rights, told, verified
 
 FILTER = 4711
+SPLIT = OfIds(True, "enforced", "enforced")
+ONE_ID = OfIds(False, "absent (one id: no others)", "absent (all of a user's sandboxes have its id)")
 
 
 def hello(changed: Mapping[Layer, Report | None] | None = None, *, filter: int = FILTER, abi: int = 7) -> Hello:
@@ -20,8 +22,8 @@ def hello(changed: Mapping[Layer, Report | None] | None = None, *, filter: int =
 
 def test_all_in_force() -> None:
     """A helper that found every layer in force is believed, and each layer is told by its name."""
-    words = verified(expected(split=True, filter=FILTER), hello())
-    assert set(words) == {layer.word for layer in Layer}
+    words = verified(expected(SPLIT, filter=FILTER), hello())
+    assert set(words) == {*(layer.word for layer in Layer), "distinct_ids"}
     assert words["landlock"] == "enforced (ABI 7)"
     assert words["seccomp"] == "enforced (profile default)"
     assert {word for name, word in words.items() if name not in ("landlock", "seccomp")} == {"enforced"}
@@ -34,14 +36,14 @@ def test_all_in_force() -> None:
 def test_each_missing_layer_is_named(layer: Layer, report: Report | None) -> None:
     """Left out of the plan, not in force or not spoken of: refused with the layer's name, and the waiver where there is one."""
     with pytest.raises(BackendUnavailableError, match=f"the layer {layer.word} is not in force: ") as caught:
-        verified(expected(split=True, filter=FILTER), hello({layer: report}))
+        verified(expected(SPLIT, filter=FILTER), hello({layer: report}))
     assert (f"waive={{'{layer.word}'}}" in str(caught.value)) == (layer in WAIVABLE)
 
 
 @pytest.mark.parametrize("layer", sorted(WAIVABLE))
 def test_a_waiver_is_for_one_layer(layer: Layer) -> None:
     """What is waived may be missing and is told so; the same waiver helps no other layer."""
-    wanted = expected(split=True, filter=FILTER, waived=frozenset({layer.word}))
+    wanted = expected(SPLIT, filter=FILTER, waived=frozenset({layer.word}))
     gone = Report(Verdict.NOT_PLANNED)
     assert verified(wanted, hello({layer: gone}))[layer.word] == "absent (waived)"
     for other in set(Layer) - {layer}:
@@ -54,20 +56,21 @@ def test_what_the_rest_stands_on_is_never_waived() -> None:
     everything = frozenset(layer.word for layer in Layer)
     for layer in set(Layer) - WAIVABLE:
         with pytest.raises(BackendUnavailableError, match=f"the layer {layer.word} "):
-            verified(expected(split=True, filter=FILTER, waived=everything), hello({layer: Report(Verdict.NOT_PLANNED)}))
+            verified(expected(SPLIT, filter=FILTER, waived=everything), hello({layer: Report(Verdict.NOT_PLANNED)}))
 
 
 def test_another_filter_is_not_the_policys() -> None:
     """A filter that is on, and passes the probes, but is not the one that the policy compiles to: refused."""
     with pytest.raises(BackendUnavailableError, match="the layer seccomp is not in force: the filter that was loaded"):
-        verified(expected(split=True, filter=FILTER), hello(filter=FILTER + 1))
+        verified(expected(SPLIT, filter=FILTER), hello(filter=FILTER + 1))
 
 
 def test_an_ordinary_user_has_one_id() -> None:
-    """The two layers that need root are not required of a user, and told with the reason."""
+    """The two layers that need a second id are not required where there is none, and told with the reason."""
     gone = Report(Verdict.NOT_PLANNED)
-    words = verified(expected(split=False, filter=FILTER), hello({Layer.GROUPS: gone, Layer.SPLIT_UID: gone}))
-    assert words["split_uid"] == words["groups"] == "absent (needs root: one id is all that a user can map)"
+    words = verified(expected(ONE_ID, filter=FILTER), hello({Layer.GROUPS: gone, Layer.SPLIT_UID: gone}))
+    assert words["split_uid"] == words["groups"] == "absent (one id: no others)"
+    assert words["distinct_ids"] == "absent (all of a user's sandboxes have its id)"
 
 
 @pytest.mark.parametrize(
@@ -84,5 +87,5 @@ def test_an_ordinary_user_has_one_id() -> None:
 def test_an_older_landlock_says_what_it_lacks(abi: int, missing: str) -> None:
     """`info.layers` names the rights that this kernel's Landlock does not know."""
     assert landlock_rights(abi) == f"ABI {abi}" + (f", without {missing}" if missing else "")
-    words = told(expected(split=True, filter=FILTER), hello(abi=abi))
+    words = told(expected(SPLIT, filter=FILTER), hello(abi=abi))
     assert words["landlock"] == f"enforced ({landlock_rights(abi)})"

@@ -11,6 +11,7 @@ from isandbox_backends._shared.helper import machine
 from isandbox_backends._shared.plan import Seccomp
 from isandbox_backends.seccomp.backend import compile_plan
 from isandbox_backends.seccomp.filter import compile_filter
+from isandbox_backends.seccomp.ids import single
 from isandbox_backends.seccomp.options import SeccompOptions
 from isandbox_backends.seccomp.profiles import PROFILE_NAMES, ProfileName
 
@@ -46,7 +47,7 @@ def test_local_has_no_profiles() -> None:
 @PROFILE
 def test_the_plan_holds_the_profile(profile: ProfileName) -> None:
     """What is asked for is what the helper is told to load."""
-    plan = compile_plan(Policy(), None, [], None, profile=profile)
+    plan = compile_plan(Policy(), None, [], single(1000, 1000), profile=profile)
     assert [record for record in plan if isinstance(record, Seccomp)] == [Seccomp(compile_filter(machine(), profile=profile))]
     assert len({compile_filter(machine(), profile=name) for name in PROFILE_NAMES}) == len(PROFILE_NAMES)
 
