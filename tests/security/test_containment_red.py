@@ -331,6 +331,8 @@ async def test_without_its_mechanism_a_probe_is_red(id: str, alter: Alter, monke
     """The probe finds a leak in a sandbox whose plan, or whose host's side, lacks what holds it."""
     if id == "C03-unmapped" and "memory" not in holding.usable_controllers():
         pytest.skip("without a control group memory that nobody has mapped is not claimed to be held")
+    if id == "C17-counted" and os.geteuid() == 0:
+        pytest.skip("root's sandboxes have ids of their own: the host's user is not counted with them, also without the limit")
     alter(monkeypatch)
     # On a machine that is busy a second CPU gives nothing, and the probe says that it proves nothing.
     red = {"LEAK", "VACUOUS"} if id.startswith("C10-w") or id == "C10" else {"LEAK"}
