@@ -15,7 +15,7 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from errno import EACCES, EAGAIN, EPERM
+from errno import EACCES, EAGAIN, ENOENT, EPERM
 
 from isandbox_backends._shared.host_process import forget, remember
 
@@ -90,6 +90,8 @@ def _candidates(ranges: range, taken: Sequence[range], start: int) -> Iterator[i
 
 
 def _open(directory: str) -> int:
+    if not os.path.isabs(directory):  # of a user whose home directory has no name
+        raise OSError(ENOENT, "it is nowhere")
     try:
         place = os.open(directory, _DIRECTORY)
     except FileNotFoundError:
@@ -99,7 +101,11 @@ def _open(directory: str) -> int:
         found = os.fstat(place)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             raise OSError(EPERM, "others can write there")
-        return os.open(_FILE, _OPEN, 0o600, dir_fd=place)
+        fd = os.open(_FILE, _OPEN, 0o600, dir_fd=place)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # code inside may have made a pipe of that name, where it could write
+            os.close(fd)
+            raise OSError(EPERM, "it has no lock file")
+        return fd
     finally:
         os.close(place)
 

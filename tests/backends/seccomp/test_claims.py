@@ -133,16 +133,24 @@ def unusable(place: Path, kind: str) -> str:
     elif kind == "a link to the file":
         place.mkdir(mode=0o700)
         (place / "ids").symlink_to("/dev/null")
+    elif kind == "a pipe for the file":
+        place.mkdir(mode=0o700)
+        os.mkfifo(place / "ids")
+    if kind == "nowhere":
+        return "isandbox-nowhere/isandbox"
     return "/proc/no/such/place" if kind == "not to be made" else str(place)
 
 
-@pytest.mark.parametrize("kind", ["open to others", "a link", "a file", "a link to the file", "not to be made"])
+@pytest.mark.parametrize(
+    "kind", ["open to others", "a link", "a file", "a link to the file", "a pipe for the file", "not to be made", "nowhere"]
+)
 def test_a_directory_that_cannot_be_trusted(tmp_path: Path, kind: str) -> None:
     """Nothing is locked there, ids are by chance, and the claim says why; a good one beside it locks."""
     found = claim(unusable(tmp_path / "x" / "isandbox", kind), RANGES)
     assert found.fd == -1
     assert found.first in RANGES
     assert "cannot be used" in found.why
+    assert not os.path.lexists("isandbox-nowhere")
     assert claim(str(tmp_path / "good"), RANGES).fd >= 0
 
 
