@@ -219,3 +219,20 @@ def test_no_temporary_directory_is_tried_out(home: Path, tmp_path: Path, monkeyp
     (place / "isandbox-1").mkdir(parents=True)
     monkeypatch.setenv("TMPDIR", str(place))
     assert session.hidden_below([str(place)])[str(place)] == (f"{place}/isandbox-1",)
+
+
+def test_where_the_machines_own_links_lead(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place of the machine that has been moved to another disk is hidden there as well."""
+    disk = home.parent / "disk"
+    (disk / "docker").mkdir(parents=True)
+    place = home.parent / "var-lib-docker"
+    place.symlink_to(disk / "docker")
+    monkeypatch.setattr(session, "MACHINE", (str(place),))
+    remembered = (session._of_machine, session._places)
+    for cache in remembered:
+        cache.cache_clear()
+    try:
+        assert session.hidden_below([str(disk)])[str(disk)] == (f"{disk}/docker",)
+    finally:
+        for cache in remembered:
+            cache.cache_clear()
