@@ -121,7 +121,8 @@ def audit(*, type_: str | None, only: tuple[str, ...], json_: bool) -> None:
       0    no LEAK
       1    at least one LEAK
       2    wrong usage of isandbox
-      125  the backend cannot run; the reason is printed
+      125  the backend cannot run, and the reason is printed; or all that was tried is VACUOUS
+      130  interrupted
 
     With --json one object is printed: type, counts (outcome to number), figures (name to number) and findings, a list: probe,
     title, group, outcome, mechanism, detail, figures.

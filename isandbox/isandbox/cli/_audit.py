@@ -8,27 +8,40 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+import click
+
 from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
 
-LEAKS, NOT_RUN, OUTPUT_CLOSED = 1, 125, 141
+LEAKS, NOT_RUN, INTERRUPTED, OUTPUT_CLOSED = 1, 125, 130, 141
 _ORDER: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
 
 
 def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> int:
-    """Print the findings. 0 without a leak, 1 with one, 125 when the backend cannot be probed."""
+    """Print the findings. 0 without a leak, 1 with one, 125 when the backend cannot be probed.
+
+    Raises `click.UsageError` when ``only`` names no probe.
+    """
     probes = _chosen(only)
     target = BackendTarget(type_)
     try:
         return asyncio.run(_audit(target, probes, as_json=as_json))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except SandboxError as error:
         text = json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {error}"
         return _written(text, NOT_RUN)
 
 
 def _chosen(only: Sequence[str]) -> list[Probe]:
-    return [one for one in all_probes() if not only or any(one.id.startswith(prefix.upper()) for prefix in only)]
+    probes = all_probes()
+    for prefix in only:
+        if not any(one.id.startswith(prefix.upper()) for one in probes):
+            raise click.UsageError(
+                f"--only {prefix}: no probe has an id that begins so; there are {probes[0].id} to {probes[-1].id}"
+            )
+    return [one for one in probes if not only or any(one.id.startswith(prefix.upper()) for prefix in only)]
 
 
 async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -> int:
@@ -39,10 +52,18 @@ async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -
         findings.append(found)
         if not as_json and (code := _written(row(found), 0)) != 0:
             return code
-    code = LEAKS if any(found.outcome == "LEAK" for found in findings) else 0
+    code = exit_code(findings)
     if as_json:
         return _written(json.dumps(as_object(target.name, findings)), code)
     return _written("\n".join(summary(target.name, findings)), code)
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """A leak is the worst. Where probes were tried and not one proved anything, the backend was not probed at all."""
+    outcomes = {found.outcome for found in findings}
+    if "LEAK" in outcomes:
+        return LEAKS
+    return NOT_RUN if "VACUOUS" in outcomes and not outcomes & {"BLOCKED", "CONTAINED"} else 0
 
 
 def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
@@ -58,7 +79,7 @@ def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
 def row(found: Finding) -> str:
     """One line: id, outcome, title, and what stopped it or what was found."""
     why = found.mechanism if found.outcome in ("BLOCKED", "CONTAINED") else found.detail
-    return f"{found.probe:<6} {found.outcome:<12} {found.title}" + (f": {why}" if why else "")
+    return f"{found.probe:<12} {found.outcome:<12} {found.title}" + (f": {why}" if why else "")
 
 
 def summary(name: str, findings: Sequence[Finding]) -> Iterator[str]:

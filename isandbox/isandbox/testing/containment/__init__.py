@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from isandbox.testing.containment.arena import Arena, BackendTarget, Box, Target
 from isandbox.testing.containment.judge import judge
+from isandbox.testing.containment.peers import Listener
 from isandbox.testing.containment.records import Finding, Outcome, Probe, Verdict
 from isandbox.testing.containment.registry import all_probes, probe
 from isandbox.testing.containment.run import audit, run_probe
@@ -18,6 +19,7 @@ __all__ = [
     "BackendTarget",
     "Box",
     "Finding",
+    "Listener",
     "Outcome",
     "Probe",
     "Target",

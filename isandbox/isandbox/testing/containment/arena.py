@@ -13,8 +13,11 @@ from isandbox.factory import create_sandbox
 from isandbox.policy import Capabilities
 from isandbox.records import ExecResult
 from isandbox.testing.containment.canaries import Canaries
-from isandbox.testing.containment.host import contents
+from isandbox.testing.containment.host import contents, difference
 from isandbox.testing.containment.inside import Answers, UnusableAnswerError, parse, program
+from isandbox.testing.containment.peers import Listener, SocketKind
+
+_ANY = ("utf-8", "surrogateescape")
 
 
 class Box(Protocol):
@@ -70,7 +73,7 @@ class Arena:
         self.planted = Path(tempfile.mkdtemp(prefix="containment-"))
         self.planted.chmod(0o755)
         outer.callback(shutil.rmtree, self.planted, ignore_errors=True)
-        self._sealed: Mapping[str, str] = {}
+        self._sealed: Mapping[str, str] = contents(self.planted)
         self._outputs: list[bytes] = []
         self._box: Any = None
 
@@ -99,14 +102,24 @@ class Arena:
 
     def changed(self) -> list[str]:
         """Names below ``planted`` that are not what they were when it was sealed."""
-        now = contents(self.planted)
-        return sorted(name for name in {*now, *self._sealed} if now.get(name) != self._sealed.get(name))
+        return difference(self._sealed, contents(self.planted))
 
     def directory(self) -> Path:
         """An empty directory of the host to mount, which the attack may change."""
         path = Path(tempfile.mkdtemp(prefix="mounted-"))
         self._outer.callback(shutil.rmtree, path, ignore_errors=True)
         return path
+
+    def listen(self, address: str | tuple[str, int], kind: SocketKind = "stream") -> Listener:
+        """A socket of the host that counts who comes (see `Listener`), closed when the probe ends. ``address`` without a slash
+        is a name below ``planted``.
+        """
+        if isinstance(address, str) and "/" not in address and not address.startswith("\0"):
+            address = str(self.planted / address)
+        listener = Listener(address, kind)
+        self.stack.callback(listener.close)
+        self.seal()
+        return listener
 
     async def attack(
         self, body: str, *, box: Box | None = None, timeout: float = 30.0, options: dict[str, Any] | None = None, **values: Any
@@ -125,16 +138,16 @@ class Arena:
             raise UnusableAnswerError(f"the program inside failed ({why})")
         return parse(result.stdout_bytes)
 
-    def saw(self, result: ExecResult | bytes) -> None:
+    def saw(self, given: ExecResult | BaseException | bytes | str) -> None:
         """Remember what came back, for the search for canaries."""
-        if isinstance(result, bytes):
-            self._outputs.append(result)
-        else:
-            self._outputs += [result.stdout_bytes, result.stderr_bytes, (result.start_error or "").encode()]
+        match given:
+            case ExecResult():
+                self._outputs += [given.stdout_bytes, given.stderr_bytes, (given.start_error or "").encode(*_ANY)]
+            case bytes():
+                self._outputs.append(given)
+            case _:
+                self._outputs.append(str(given).encode(*_ANY))
 
     def leaked(self) -> str | None:
-        """A canary in anything that came back."""
-        for output in self._outputs:
-            if (found := self.canaries.seen_in(output)) is not None:
-                return found
-        return None
+        """A canary in anything that came back, also one that is spread over several outputs."""
+        return self.canaries.seen_in(b"".join(self._outputs))

@@ -7,13 +7,16 @@ library, and works with any version from 3.6 on.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+from isandbox.testing.containment.numbers import NUMBERS
 
 ANSWER_LIMIT = 1 << 20
 VALUE_LIMIT = 64 << 10
 
 PRELUDE = r"""
-import ctypes, errno, json, os, signal, socket, stat, struct, subprocess, sys, time
+import ctypes, errno, hashlib, json, os, signal, socket, stat, struct, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 out, controls = {}, {}
@@ -49,6 +52,15 @@ def content(path, limit=65536):
     except OSError as error:
         return word(error.errno)
 
+def identity(path, limit=65536):
+    "Which file that is, to compare with the host's: device, inode and a hash of its first bytes, or the name of the errno."
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            return "%d %d %s" % (status.st_dev, status.st_ino, hashlib.sha256(file.read(limit)).hexdigest())
+    except OSError as error:
+        return word(error.errno)
+
 def in_child(function, seconds=10):
     "What a forked child says, so that an attack that works does not reach the probe itself; it is killed when it hangs."
     read, write = os.pipe()
@@ -76,17 +88,24 @@ def in_child(function, seconds=10):
 EPILOGUE = '\nsys.stdout.write("\\n" + json.dumps({"out": out, "controls": controls}) + "\\n")\n'
 
 
+# What is between the texts of an answer in JSON.
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+Answers = dict[str, str]
+
+
 class UnusableAnswerError(Exception):
     """The program inside did not answer, or not in a form that is read."""
 
 
 def program(body: str, values: dict[str, Any]) -> str:
-    """The whole program. ``values``: its variables, sent as JSON."""
+    """The whole program. ``values``: its variables, sent as JSON. A body that mentions ``NR`` has the numbers of the system
+    calls in it, of the machine that it runs on.
+    """
     given = "".join(f"{name} = json.loads({json.dumps(value)!r})\n" for name, value in values.items())
+    if re.search(r"\bNR\b", body):
+        given += f"NR = {NUMBERS!r}[os.uname().machine]\n"
     return PRELUDE + given + body + EPILOGUE
-
-
-Answers = dict[str, str]
 
 
 def parse(output: bytes) -> tuple[Answers, Answers]:
@@ -94,7 +113,8 @@ def parse(output: bytes) -> tuple[Answers, Answers]:
     if len(output) > ANSWER_LIMIT:
         raise UnusableAnswerError(f"an answer of {len(output)} bytes")
     line = output.rstrip(b"\n").rpartition(b"\n")[2]
-    if line.count(b"{") > 16 or line.count(b"[") > 16:  # before it is parsed: a deep one would exhaust the stack
+    between = _TEXTS.sub(b"", line)
+    if between.count(b"{") > 3 or b"[" in between:  # before it is parsed: a deep one would exhaust the stack
         raise UnusableAnswerError("an answer that is nested")
     try:
         answer = json.loads(line)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from isandbox.policy import PROTECTIONS, Quotas
 from isandbox.testing.containment.records import Group, Probe, Verdict
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ Attempt = Callable[["Arena"], Awaitable[Verdict]]
 
 _MODULES = ("filesystem", "processes", "resources", "interface")
 _GROUPS: dict[str, Group] = {"A": "filesystem", "B": "processes", "C": "resources", "F": "interface"}
+_CLAIMS = {"interface", *PROTECTIONS, *(f"quotas.{field.name}" for field in fields(Quotas))}
 _probes: dict[str, Probe] = {}
 
 
@@ -26,6 +29,8 @@ def probe(id: str, title: str, *, claim: str, timeout: float = 60.0) -> Callable
     def enter(attempt: Attempt) -> Attempt:
         if id in _probes:
             raise ValueError(f"two probes are called {id}")
+        if id[0] not in _GROUPS or claim not in _CLAIMS:
+            raise ValueError(f"{id}, {claim}: no such group or claim, so it would never be tried")
         _probes[id] = Probe(id, title, _GROUPS[id[0]], claim, attempt, timeout)
         return attempt
 
