@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from isandbox_mutants.frame import Replacements
+from isandbox_mutants.frame import Change, Replacements
 
 ROOT = Path(__file__).parents[3]
 HELPER = ROOT / "backends" / "helper"
@@ -50,11 +51,12 @@ class Workshop:
         assert done.returncode == 0, done.stderr
 
 
-def altered(name: str, changes: Sequence[tuple[str, str]]) -> str:
+def altered(name: str, changes: Sequence[Change]) -> str:
     text = (HELPER / name).read_text()
     for old, new in changes:
-        assert text.count(old) == 1, f"{name}: {text.count(old)} times {old!r}"
-        text = text.replace(old, new)
+        pattern = re.escape(old) if isinstance(old, str) else old
+        text, count = re.subn(pattern, lambda _, new=new: new, text)
+        assert count == 1, f"{name}: {count} times {old!r}"
     return text
 
 

@@ -7,6 +7,7 @@ A mutant is a broken sandbox. What runs in it is only probes that keep to the ru
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,37 +18,27 @@ from isandbox_backends._shared.plan import ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends.seccomp.syscalls import ARCHES
 
 Edit = Callable[[list[Record]], list[Record]]
-Replacements = Mapping[str, Sequence[tuple[str, str]]]
+Change = tuple[str | re.Pattern[str], str]
+"""A text, or an expression that finds it, and what stands there instead."""
+Replacements = Mapping[str, Sequence[Change]]
 Patch = tuple[str, Callable[[Any], Any]]
 """``module:attribute``, and from what stands there to what the mutant has in its place."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """``name`` says what is missing. ``killers``: probes that turn red, the quickest first. ``user_killers``: the same for an
-    ordinary user's sandbox, where they are others. ``held_by``: the layer that holds all the same when no probe turns red, and
-    ``proof``: the mutants that, together with this one, turn a probe red. ``who``: root's sandboxes or an ordinary user's only.
-    """
+    """``name`` says what is missing. ``who``: root's sandboxes or an ordinary user's only."""
 
     name: str
     edits: tuple[Edit, ...] = ()
     source: Replacements = field(default_factory=dict)
     patches: tuple[Patch, ...] = ()
-    killers: tuple[str, ...] = ()
-    user_killers: tuple[str, ...] | None = None
-    held_by: str = ""
-    proof: tuple[str, ...] = ()
-    refused: str = ""
-    """Part of the error with which such a sandbox does not start."""
     who: Literal["both", "root", "user"] = "both"
-
-    def probes(self, *, root: bool) -> tuple[str, ...]:
-        return self.killers if root or self.user_killers is None else self.user_killers
 
 
 def together(*mutants: Mutant) -> Mutant:
     """All of them in one sandbox."""
-    source: dict[str, list[tuple[str, str]]] = {}
+    source: dict[str, list[Change]] = {}
     for mutant in mutants:
         for name, changes in mutant.source.items():
             source.setdefault(name, []).extend(change for change in changes if change not in source.get(name, []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,7 +90,7 @@ def _program_with_environment(native: Any) -> Any:
     return lambda: replace(native(), env=dict(os.environ))
 
 
-_KEPT_AT_START = ('must (SYS (close_range, CONTROL_FD + 1, ~0u, 0), "start", "close descriptors");', "")
+_KEPT_AT_START = (re.compile(r'must \(SYS \(close_range, [^;]*"close descriptors"\);'), "")
 _KEPT_BY_KEEPER = ("return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);", "(void) close_all_but;\n  return 0;")
 _KEPT_BY_COMMAND = ("SYS (close_range, c->fd_script >= 0 ? 4 : 3, ~0u, 0);", "")
 

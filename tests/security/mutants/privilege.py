@@ -54,7 +54,7 @@ PRIVILEGES = (
         "no securebits",
         source={"confine.c": [('must (SYS (prctl, PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0), "securebits", "");', "")]},
     ),
-    Mutant("no_new_privs not set", source={"confine.c": [_NO_NEW_PRIVS]}, refused="landlock"),
+    Mutant("no_new_privs not set", source={"confine.c": [_NO_NEW_PRIVS]}),
     Mutant("no_new_privs not set, capabilities dropped last", source={"confine.c": [_NO_NEW_PRIVS, *_LATE]}),
     Mutant(
         "the helper dumpable",

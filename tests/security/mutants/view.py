@@ -42,6 +42,11 @@ from isandbox_backends._shared.plan import (
 from isandbox_backends.seccomp.view import host_view
 
 
+def _host_proc(records: list[Record]) -> list[Record]:
+    """In the place of its own, so that what is hidden in it is hidden in this one."""
+    return [Bind("/proc", "proc", NOSUID | NODEV | NOEXEC) if isinstance(one, Proc) else one for one in records]
+
+
 def _without_namespace(flag: int) -> Edit:
     return change(ModeRecord, {"clone_flags": lambda flags: flags & ~flag})
 
@@ -51,18 +56,18 @@ _NOT_LOOKED_AT = {"plan.c": [("#define NAMESPACES_NEEDED 0x30020000ull", "#defin
 _NOT_MAPPED = {"launch.c": [('must (write_file (path, text), "map ids", path);', "(void) text;")], **_NOT_LOOKED_AT}
 
 NAMESPACES = (
-    Mutant("no mount namespace", (_without_namespace(NEWNS),), refused="plan"),
-    Mutant("no user namespace", (_without_namespace(NEWUSER), drop(Sysctl)), refused="plan"),
-    Mutant("no pid namespace", (_without_namespace(NEWPID),), refused="plan"),
+    Mutant("no mount namespace", (_without_namespace(NEWNS),)),
+    Mutant("no user namespace", (_without_namespace(NEWUSER), drop(Sysctl))),
+    Mutant("no pid namespace", (_without_namespace(NEWPID),)),
     Mutant("no network namespace", (_without_namespace(NEWNET),)),
     Mutant("no ipc namespace", (_without_namespace(NEWIPC),)),
     Mutant("no cgroup namespace", (_without_namespace(NEWCGROUP),)),
-    Mutant("no uts namespace", (_without_namespace(NEWUTS),), refused="hostname"),
+    Mutant("no uts namespace", (_without_namespace(NEWUTS),)),
     Mutant("no uts namespace, and no host name of its own", (_without_namespace(NEWUTS), drop(Hostname))),
     # Root only: as the same user as the host's processes, the helper's own kill (-1, SIGSTOP) would reach them.
     Mutant(
         "no pid namespace, with the host's /proc and a helper that does not look",
-        (_without_namespace(NEWPID), drop(Proc), add(Bind("/proc", "proc", NOSUID | NODEV | NOEXEC))),
+        (_without_namespace(NEWPID), _host_proc),
         source=_NOT_LOOKED_AT,
         who="root",
     ),
@@ -115,13 +120,14 @@ MOUNTS = (
     Mutant("binds without nodev", (_without(NODEV),)),
     Mutant("devices executable", (_without(NOEXEC),)),
     Mutant("scratch space without nosuid and nodev", (change(Tmpfs, {"attributes": 0}),)),
-    Mutant("no /proc of its own: the host's, bound", (drop(Proc), _bound("/proc")), who="root"),
+    Mutant("the host's /proc", (_host_proc,), who="root"),
+    Mutant("the host's /proc over the sandbox's own", (_bound("/proc"),)),
     Mutant("/sys of the host", (_bound("/sys"),)),
     Mutant("/run of the host", (_bound("/run"),)),
     Mutant("/root of the host", (_bound("/root"),), who="root"),
     Mutant("/tmp of the host", (_bound("/tmp"),)),
     Mutant("/etc of the host", (_bound("/etc"),)),
-    Mutant("/dev of the host", (_bound("/dev"),)),
+    Mutant("/dev of the host", (_bound("/dev", attributes=NOSUID),)),
     Mutant("/dev/shm of the host", (add(Bind("/dev/shm", "dev/shm", NOSUID | NODEV)),)),
     Mutant("the host's root, at /host", (_bound("/", "host"),)),
     Mutant("a device more", (add(File("dev/kmsg"), Bind("/dev/kmsg", "dev/kmsg", NOSUID | NOEXEC)),)),
