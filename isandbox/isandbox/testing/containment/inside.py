@@ -45,21 +45,41 @@ def opened(path, flags=os.O_RDONLY):
     return attempt(lambda: os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)))
 
 def content(path, limit=65536):
-    "What can be read there, or the name of the errno."
+    "What can be read there without waiting, or the name of the errno."
     try:
-        with open(path, "rb") as file:
-            return file.read(limit).decode("latin-1")
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            return (file.read(limit) or b"").decode("latin-1")
     except OSError as error:
         return word(error.errno)
 
 def identity(path, limit=65536):
     "Which file that is, to compare with the host's: device, inode and a hash of its first bytes, or the name of the errno."
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             status = os.fstat(file.fileno())
             return "%d %d %s" % (status.st_dev, status.st_ino, hashlib.sha256(file.read(limit)).hexdigest())
     except OSError as error:
         return word(error.errno)
+
+def below(top="/", skip=("/proc", "/sys", "/usr"), most=40000, seconds=10):
+    "Paths below a directory, with lstat; no link is followed, and there is an end."
+    end, waiting = time.monotonic() + seconds, [top]
+    while waiting and most > 0 and time.monotonic() < end:
+        try:
+            names = os.listdir(waiting[0])
+        except OSError:
+            names = []
+        directory = waiting.pop(0)
+        for name in names[:most]:
+            path = os.path.join(directory, name)
+            try:
+                status = os.lstat(path)
+            except OSError:
+                continue
+            most -= 1
+            yield path, status
+            if stat.S_ISDIR(status.st_mode) and path not in skip:
+                waiting.append(path)
 
 def in_child(function, seconds=10):
     "What a forked child says, so that an attack that works does not reach the probe itself; it is killed when it hangs."
