@@ -62,7 +62,7 @@ class Tool(ABC):
     @property
     def capabilities(self) -> Capabilities:
         """Every protection counts as claimed: whether it is there is the question."""
-        return Capabilities("os", {name: KERNEL for name in self.quotas}, protections=PROTECTIONS)
+        return Capabilities("os", dict.fromkeys(self.quotas, KERNEL), protections=PROTECTIONS)
 
     def create(self, **options: Any) -> AbstractAsyncContextManager[ToolBox]:
         for name, value in options.items():

@@ -78,10 +78,16 @@ class Sandlock(Tool):
             "max_open_files": call.quotas.open_files,
         }
         request = {"argv": list(call.argv), "timeout": call.timeout, "directory": call.directory, "limits": limits}
-        return [os.environ.get(SANDLOCK, sys.executable), str(Path(__file__).with_name("sandlock_run.py")), json.dumps(request)]
+        return [
+            os.environ.get(SANDLOCK, sys.executable),
+            str(Path(__file__).with_name("sandlock_run.py")),
+            json.dumps(request),
+        ]
 
     def version(self) -> str:
-        return "sandlock " + _first_line(os.environ.get(SANDLOCK, sys.executable), "-c", "import sandlock; print(sandlock.__version__)")
+        return "sandlock " + _first_line(
+            os.environ.get(SANDLOCK, sys.executable), "-c", "import sandlock; print(sandlock.__version__)"
+        )
 
     def described(self) -> str:
         return "`Sandbox(...)` as in `benchmarks/containment/sandlock_run.py`"

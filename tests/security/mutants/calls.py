@@ -63,7 +63,6 @@ CHECKED: Mapping[str, Sequence[str]] = {
 }
 
 
-
 def _family_of_sockets(name: str, family: int, *more: tuple[int, str, int]) -> Mutant:
     return Mutant(f"filter: {name}", (passing("socket", when=[(0, "==", family), *more]),))
 

@@ -54,7 +54,7 @@ class Lab:
         chosen = [by_id[name] for name in probes]
         for probe in chosen:
             await self._intact(probe)
-        with self.mutated(mutant):
+        with self.mutated(mutant), _believing():
             if (refused := await _refused()) is not None:
                 return Trial(mutant.name, refused=refused)
             killers, tried = [], []
@@ -86,6 +86,21 @@ class Lab:
                 patch.setattr(owner, attribute, change(getattr(owner, attribute)))
             yield
         assert not mutant.edits or any(altered), f"{mutant.name}: no plan was altered"
+
+
+async def seen_at_start(lab: Lab, mutant: Mutant) -> bool:
+    """Whether such a sandbox does not start, with everything that looks at itself in place."""
+    with lab.mutated(mutant):
+        return await _refused() is not None
+
+
+@contextlib.contextmanager
+def _believing() -> Iterator[None]:
+    """The host takes the helper's word: what the start would find is left to the probes."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(backend, "verified"):
+            patch.setattr(backend, "verified", lambda *_: {})
+        yield
 
 
 def _edited(mutant: Mutant, altered: list[bool]) -> Any:

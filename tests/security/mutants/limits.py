@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 from isandbox_mutants.frame import Edit, Mutant, change, drop
 
 from isandbox_backends._shared import limits
+from isandbox_backends._shared.helper import HelperProgram
+from isandbox_backends._shared.holding import Holding
 from isandbox_backends._shared.plan import Affinity, ModeRecord, Rlimit, Sysctl, Tmpfs
 
 _RLIMITS = {
@@ -27,8 +32,6 @@ def _no_limit(resource: int) -> Edit:
 
 
 def _no_groups(_: Any) -> Any:
-    from isandbox_backends._shared.holding import Holding
-
     return lambda *_args, **_options: Holding(why="mutant")
 
 
@@ -50,7 +53,10 @@ LIMITS = (
     Mutant("no limit on inotify instances", (drop(Sysctl, name="user/max_inotify_instances"),)),
     Mutant("no limit on inotify watches", (drop(Sysctl, name="user/max_inotify_watches"),)),
     Mutant("user namespaces inside", (drop(Sysctl, name="user/max_user_namespaces"),)),
-    Mutant("control groups not joined", source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]}),
+    Mutant(
+        "control groups not joined",
+        source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
+    ),
     Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
     Mutant(
         "the watcher does not look",
@@ -65,10 +71,15 @@ ENDINGS = (
     ),
     Mutant(
         "commands in the helper's session",
-        source={"keeper.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]},
+        source={
+            "keeper.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]
+        },
     ),
     Mutant("the helper in the caller's session", source={"launch.c": [('must (SYS0 (setsid), "session", "");', "")]}),
-    Mutant("a keeper that is no subreaper", source={"keeper.c": [("(r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0", "(r = 0) < 0")]}),
+    Mutant(
+        "a keeper that is no subreaper",
+        source={"keeper.c": [("(r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0", "(r = 0) < 0")]},
+    ),
     Mutant("the umask of nobody", source={"keeper.c": [("SYS (umask, 022);", "")]}),
     Mutant(
         "signals as the host has them",
@@ -77,26 +88,30 @@ ENDINGS = (
 )
 
 
-def _with_the_hosts(environment: Any) -> Mapping[str, str]:
-    import os
+def _with_the_hosts(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """As it is when a sandbox is made, not now."""
+    return ChainMap(dict(environment), cast("dict[str, str]", os.environ))
 
-    return {**os.environ, **environment}
 
-
-def _program_with_environment(native: Any) -> Any:
-    import os
-    from dataclasses import replace
-
+def _program_with_environment(native: Callable[[], HelperProgram]) -> Callable[[], HelperProgram]:
     return lambda: replace(native(), env=dict(os.environ))
 
 
 _KEPT_AT_START = (re.compile(r'must \(SYS \(close_range, [^;]*"close descriptors"\);'), "")
-_KEPT_BY_KEEPER = ("return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);", "(void) close_all_but;\n  return 0;")
+_KEPT_BY_KEEPER = (
+    "return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);",
+    "(void) close_all_but;\n  return 0;",
+)
 _KEPT_BY_COMMAND = ("SYS (close_range, c->fd_script >= 0 ? 4 : 3, ~0u, 0);", "")
 
 HOST = (
-    Mutant("the host's environment in commands", patches=(("isandbox_backends.seccomp.backend:ENVIRONMENT", _with_the_hosts),)),
-    Mutant("the host's environment in the helper", patches=(("isandbox_backends._shared.start:_native", _program_with_environment),)),
+    Mutant(
+        "the host's environment in commands", patches=(("isandbox_backends.seccomp.backend:ENVIRONMENT", _with_the_hosts),)
+    ),
+    Mutant(
+        "the host's environment in the helper",
+        patches=(("isandbox_backends._shared.start:_native", _program_with_environment),),
+    ),
     Mutant("descriptors of the host kept by the helper", source={"main.c": [_KEPT_AT_START]}),
     Mutant("descriptors of the helper kept by keepers", source={"keeper.c": [_KEPT_BY_KEEPER]}),
     Mutant("descriptors of keepers kept by commands", source={"keeper.c": [_KEPT_BY_COMMAND]}),

@@ -14,20 +14,28 @@ _RANGE_OF_ROOT = "0 0 65536"
 
 IDS = (
     Mutant("commands with the helper's uid", source=_SAME_UID, who="root"),
-    Mutant("not split, and the host's root", (change(ModeRecord, {"flags": lambda flags: flags & ~Mode.SPLIT_UID}),), who="root"),
+    Mutant(
+        "not split, and the host's root", (change(ModeRecord, {"flags": lambda flags: flags & ~Mode.SPLIT_UID}),), who="root"
+    ),
     Mutant("the host's own ids", (change(IdMaps, {"uid_map": _RANGE_OF_ROOT, "gid_map": _RANGE_OF_ROOT}),), who="root"),
     Mutant(
         "one range of ids for all sandboxes",
         patches=(("isandbox_backends.seccomp.backend:_RANGES", lambda _: 1),),
         who="root",
     ),
-    Mutant("the caller's groups kept", source={"confine.c": [('must (SYS (setgroups, 0, 0), "setgroups", "");', "")]}, who="root"),
+    Mutant(
+        "the caller's groups kept", source={"confine.c": [('must (SYS (setgroups, 0, 0), "setgroups", "");', "")]}, who="root"
+    ),
 )
 
 _KEEP_ALL = ("u32 keep = 0;", "u32 keep = ~0u;")
 _SPLIT_KEEPS = ("keep = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;", ";")
 _NOT_COMPARED = ("if (memcmp (sets, now, sizeof sets) != 0)", "if (0)")
-_KEPT = (_KEEP_ALL, _SPLIT_KEEPS, ("u32 sets[6] = { keep, keep, 0, 0, 0, 0 }", "u32 sets[6] = { ~0u, ~0u, ~0u, 0x1ff, 0x1ff, 0x1ff }"))
+_KEPT = (
+    _KEEP_ALL,
+    _SPLIT_KEEPS,
+    ("u32 sets[6] = { keep, keep, 0, 0, 0, 0 }", "u32 sets[6] = { ~0u, ~0u, ~0u, 0x1ff, 0x1ff, 0x1ff }"),
+)
 # They survive a change of uid and an exec: the ambient set, which no-setuid-fix-up keeps.
 _INHERITED = {
     "confine.c": [
@@ -35,7 +43,10 @@ _INHERITED = {
         _NOT_COMPARED,
         ("#define SECUREBITS (0x01 | 0x02 | 0x40 | 0x80)", "#define SECUREBITS (0x01 | 0x02 | 0x04)"),
         ("for (int cap = 0; (r = SYS (prctl, PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0; cap++)", "for (r = -EINVAL; 0;)"),
-        ('fail ("capabilities", "a set did not shrink", -EPERM);\n', ';\n  for (long cap = 0; cap < 41; cap++)\n    SYS (prctl, PR_CAP_AMBIENT, 2, cap, 0, 0);\n'),
+        (
+            'fail ("capabilities", "a set did not shrink", -EPERM);\n',
+            ";\n  for (long cap = 0; cap < 41; cap++)\n    SYS (prctl, PR_CAP_AMBIENT, 2, cap, 0, 0);\n",
+        ),
     ]
 }
 _BOUNDING = ("for (int cap = 0; (r = SYS (prctl, PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0; cap++)", "for (r = -EINVAL; 0;)")
@@ -60,7 +71,9 @@ PRIVILEGES = (
         "the helper dumpable",
         source={
             "confine.c": [('must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", "");', "")],
-            "keeper.c": [("(r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0", "(r = SYS (prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0")],
+            "keeper.c": [
+                ("(r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0", "(r = SYS (prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0")
+            ],
         },
     ),
     Mutant(

@@ -8,20 +8,7 @@ import shutil
 import tempfile
 from functools import lru_cache
 
-from isandbox_mutants.frame import (
-    NEWCGROUP,
-    NEWIPC,
-    NEWNET,
-    NEWNS,
-    NEWPID,
-    NEWUSER,
-    NEWUTS,
-    Edit,
-    Mutant,
-    add,
-    change,
-    drop,
-)
+from isandbox_mutants.frame import NEWCGROUP, NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, Edit, Mutant, add, change, drop
 
 from isandbox_backends._shared.plan import (
     NODEV,
@@ -92,7 +79,7 @@ def _bound(path: str, target: str = "", *, attributes: int = RDONLY | NOSUID | N
 def _host_directory() -> str:
     """One that everybody may write to, for two sandboxes that share what is their own."""
     path = tempfile.mkdtemp(prefix="shared-by-mutants-", dir="/tmp")
-    os.chmod(path, 0o1777)
+    os.chmod(path, 0o1777)  # noqa: S103 - that is what is mutated
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
@@ -114,7 +101,11 @@ MOUNTS = (
     Mutant("/etc/ssl/certs writable", (change(Bind, {"attributes": NOSUID | NODEV}, target="etc/ssl/certs"),)),
     Mutant(
         "the root writable",
-        source={"mounts.c": [("struct mount_attr attr = { MOUNT_ATTR_RDONLY, 0, 0, 0 };", "struct mount_attr attr = { 0, 0, 0, 0 };")]},
+        source={
+            "mounts.c": [
+                ("struct mount_attr attr = { MOUNT_ATTR_RDONLY, 0, 0, 0 };", "struct mount_attr attr = { 0, 0, 0, 0 };")
+            ]
+        },
     ),
     Mutant("binds without nosuid", (_without(NOSUID),)),
     Mutant("binds without nodev", (_without(NODEV),)),
