@@ -1,5 +1,16 @@
 """Group A: files of the host, mounts, devices, control files, sockets and descriptors."""
 
-from isandbox.testing.containment.filesystem import neighbours as neighbours
-from isandbox.testing.containment.filesystem import proc as proc
-from isandbox.testing.containment.filesystem import secrets as secrets
+from isandbox.testing.containment.filesystem import (
+    calls as calls,
+    descriptors as descriptors,
+    devices as devices,
+    ipc as ipc,
+    kernel as kernel,
+    links as links,
+    neighbours as neighbours,
+    pinned as pinned,
+    privileges as privileges,
+    proc as proc,
+    secrets as secrets,
+    sockets as sockets,
+)

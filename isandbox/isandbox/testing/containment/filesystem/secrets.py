@@ -62,12 +62,16 @@ for path in paths:
 @probe("A01-system", "Password files, host keys and logs of the machine cannot be read", claim="files")
 async def system(arena: Arena) -> Verdict:
     """None of them opens; or what opens there is another file, of the sandbox's own."""
-    known = {path: host_identity(path) for path in _SYSTEM if os.path.lexists(path)}
+    known = _known()
     out, controls = await arena.attack(_IDENTIFY, paths=list(known))
     for name, inside in out.items():
         if " " in inside:
             out[name] = "the host's" if same_file(inside, known[name.removeprefix("/proc/1/root")]) else OWN
     return judge(out, controls, refused=REFUSED | {OWN}, by={OWN: "mount view"})
+
+
+def _known() -> dict[str, str]:
+    return {path: host_identity(path) for path in _SYSTEM if os.path.lexists(path)}
 
 
 def host_identity(path: str) -> str:
