@@ -43,13 +43,13 @@ that shares the host's files read-only on purpose is meant to be used so, and La
 - **blocked**: refused. **contained**: it worked, and only inside. **not provided**: the tool has no such option, and it was not
   tried. **vacuous**: nothing is proven here: the positive control failed, or the machine lacks what would be attacked.
 - {machine}
-- Run as {user}.
+- Run as an ordinary user.
 """
 
 
-def page(columns: Sequence[Column], machine: Mapping[str, Any], user: str, left_out: Mapping[str, str]) -> str:
+def page(columns: Sequence[Column], machine: Mapping[str, Any], left_out: Mapping[str, str]) -> str:
     kernel = f"Linux {machine['kernel']} {machine['machine']}, Python {machine['python']}, {machine['cores']} processors."
-    parts = [_HEAD.format(machine=kernel, user=user), "## How each was run", ""]
+    parts = [_HEAD.format(machine=kernel), "## How each was run", ""]
     parts += [f"- **{column.name}** ({column.version}): {column.described}" for column in columns]
     parts += [f"- **{name}** was left out: {why}" for name, why in left_out.items()]
     parts += ["", "## Findings", "", *_table(columns), ""]
@@ -59,11 +59,10 @@ def page(columns: Sequence[Column], machine: Mapping[str, Any], user: str, left_
 def _table(columns: Sequence[Column]) -> list[str]:
     names = ["probe", "what is held", *(column.name for column in columns)]
     lines = [_row(names), _row(["---"] * len(names))]
-    for id, first in columns[0].findings.items():
-        lines.append(_row([id, first.title, *(_CELL[column.findings[id].outcome] for column in columns)]))
-    for outcome in _ORDER:
-        lines.append(_row(["", _CELL[outcome].strip("*"), *(str(_counted(column)[outcome]) for column in columns)]))
-    return lines
+    for name, first in columns[0].findings.items():
+        lines.append(_row([name, first.title, *(_CELL[column.findings[name].outcome] for column in columns)]))
+    counts = [_row(["", _CELL[one].strip("*"), *(str(_counted(column)[one]) for column in columns)]) for one in _ORDER]
+    return lines + counts
 
 
 def _counted(column: Column) -> Counter[Outcome]:

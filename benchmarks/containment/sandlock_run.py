@@ -1,7 +1,6 @@
 """Run by the interpreter that has sandlock, with a request in JSON: one command in one sandbox of it."""
 
 import json
-import os
 import sys
 
 import sandlock
@@ -19,10 +18,7 @@ box = sandlock.Sandbox(
     **limits,
 )
 result = box.run(request["argv"], timeout=request["timeout"])
-for fd, data in ((1, result.stdout), (2, result.stderr)):
-    while data:
-        data = data[os.write(fd, data) :]
-if result.error:
-    os.write(2, result.error.encode())
+sys.stdout.buffer.write(result.stdout)
+sys.stderr.buffer.write(result.stderr + (result.error or "").encode())
 killed = 128 + (result.signal if result.signal > 0 else 9)
 sys.exit(result.exit_code if result.exit_code >= 0 else killed)

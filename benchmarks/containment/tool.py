@@ -71,7 +71,7 @@ class Tool(ABC):
         quotas = options.get("quotas") or Quotas()
         asked = {name for name in Quotas.__dataclass_fields__ if getattr(quotas, name) != getattr(Quotas(), name)}
         if asked - self.quotas:
-            name = sorted(asked - self.quotas)[0]
+            name = min(asked - self.quotas)
             raise UnsupportedError(f"quotas.{name}: {self.name} has no such thing", option=f"quotas.{name}", backend=self.name)
         mounts = list(options.get("mounts") or ())
         if (workspace := options.get("workspace")) is not None:
