@@ -66,7 +66,7 @@ class Tool(ABC):
 
     def create(self, **options: Any) -> AbstractAsyncContextManager[ToolBox]:
         for name, value in options.items():
-            if name not in self.offers and value:
+            if name not in {*self.offers, "quotas"} and value:
                 raise UnsupportedError(f"{name}: {self.name} has no such thing here", option=name, backend=self.name)
         quotas = options.get("quotas") or Quotas()
         asked = {name for name in Quotas.__dataclass_fields__ if getattr(quotas, name) != getattr(Quotas(), name)}
