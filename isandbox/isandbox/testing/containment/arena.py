@@ -104,6 +104,18 @@ class Arena:
         """Names below ``planted`` that are not what they were when it was sealed."""
         return difference(self._sealed, contents(self.planted))
 
+    def shared(self, name: str) -> Path:
+        """A directory below ``planted`` to mount read-only: open to everybody on the host, with a ``file`` and a directory
+        ``inner`` in it, and sealed.
+        """
+        place = self.planted / name
+        (place / "inner").mkdir(parents=True)
+        (place / "file").write_text("x")
+        for path, mode in ((place, 0o777), (place / "inner", 0o777), (place / "file", 0o666)):
+            path.chmod(mode)
+        self.seal()
+        return place
+
     def directory(self) -> Path:
         """An empty directory of the host to mount, which the attack may change."""
         path = Path(tempfile.mkdtemp(prefix="mounted-"))

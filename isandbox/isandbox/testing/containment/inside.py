@@ -81,6 +81,13 @@ def below(top="/", skip=("/proc", "/sys", "/usr"), most=40000, seconds=10):
             if stat.S_ISDIR(status.st_mode) and path not in skip:
                 waiting.append(path)
 
+def place(top=None):
+    "A new directory, which goes when the program ends."
+    import atexit, shutil, tempfile
+    path = tempfile.mkdtemp(prefix="probe-", dir=top)
+    atexit.register(shutil.rmtree, path, True)
+    return path
+
 def in_child(function, seconds=10):
     "What a forked child says, so that an attack that works does not reach the probe itself; it is killed when it hangs."
     read, write = os.pipe()

@@ -6,6 +6,7 @@ import os
 import stat
 
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.filesystem.hostfiles import number
 from isandbox.testing.containment.judge import REFUSED, judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -63,8 +64,8 @@ async def open_devices(arena: Arena) -> Verdict:
     present = [name for name in _WANTED if _is_device(f"/dev/{name}")]
     if not present:
         return Verdict("VACUOUS", detail="this host has none of the devices that are tried")
-    options = {"wanted": list(_WANTED), "allowed": _HARMLESS, "hosts": [_number("/dev"), _number("/dev/null")]}
-    out, controls = await arena.attack(_OPEN, **options)
+    hosts = [number("/dev"), number("/dev/null")]
+    out, controls = await arena.attack(_OPEN, wanted=list(_WANTED), allowed=_HARMLESS, hosts=hosts)
     allowed = REFUSED | {"no device", "its own"}
     by = {"no device": "an own /dev", "its own": "an own /dev", "ENOENT": "an own /dev"}
     return judge(out, controls, refused=allowed, by=by)
@@ -78,30 +79,26 @@ def _is_device(path: str) -> bool:
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
-def _number(path: str) -> str:
-    status = os.stat(path)
-    return f"{status.st_dev} {status.st_ino}"
-
-
 # A node that could be made is opened, if it is a harmless one, to see whether it is one; and it is removed.
 _MAKE = """
-import tempfile
-controls["a FIFO"] = attempt(os.mknod, os.path.join(tempfile.mkdtemp(), "fifo"), stat.S_IFIFO | 0o600)
+controls["a FIFO"] = attempt(os.mknod, os.path.join(place(), "fifo"), stat.S_IFIFO | 0o600)
 nodes = {"zero": (stat.S_IFCHR, 1, 5), "memory": (stat.S_IFCHR, 1, 1), "kernel log": (stat.S_IFCHR, 1, 11), "disk": (stat.S_IFBLK, 8, 0),
          "loop": (stat.S_IFBLK, 7, 0), "virtual disk": (stat.S_IFBLK, 254, 0), "fuse": (stat.S_IFCHR, 10, 229)}
-for place in (os.getcwd(), "/tmp", "/dev/shm", "/dev", os.path.expanduser("~")):
+for top in (os.getcwd(), "/tmp", "/dev/shm", "/dev", os.path.expanduser("~")):
     for name, (kind, major, minor) in nodes.items():
-        path = os.path.join(place, "node-by-probe")
+        path = os.path.join(top, "node-by-probe-%d" % os.getpid())
         answer = attempt(os.mknod, path, kind | 0o666, os.makedev(major, minor))
         if answer == "ok":
             if name == "zero":
                 answer = "useless" if opened(path) in ("EACCES", "EPERM") else "ok"
             os.unlink(path)
-        out["%s in %s" % (name, place)] = answer
+        out["%s in %s" % (name, top)] = answer
+
+new = os.path.join(place(), "node")
 
 def made_in_own_namespace():
     answer = call(NR["unshare"], 0x10000000)
-    return answer if answer != "ok" else attempt(os.mknod, "/tmp/node-by-probe", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    return answer if answer != "ok" else attempt(os.mknod, new, stat.S_IFCHR | 0o666, os.makedev(1, 5))
 
 out["in a user namespace"] = in_child(made_in_own_namespace)
 """
@@ -111,5 +108,10 @@ out["in a user namespace"] = in_child(made_in_own_namespace)
 async def make_devices(arena: Arena) -> Verdict:
     """``mknod`` of any character or block device is refused everywhere, also in a user namespace of its own."""
     out, controls = await arena.attack(_MAKE)
-    by = {"useless": "mount without devices", "EACCES": "Landlock, or no right to write", "EPERM": "no CAP_MKNOD"}
-    return judge(out, controls, refused=REFUSED | {"useless"}, by=by)
+    by = {
+        "useless": "mount without devices",
+        "EACCES": "Landlock, or no right to write",
+        "EPERM": "no CAP_MKNOD",
+        "ENOSPC": "no user namespace",
+    }
+    return judge(out, controls, refused=REFUSED | {"useless", "ENOSPC"}, by=by)

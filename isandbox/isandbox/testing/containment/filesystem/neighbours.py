@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.filesystem.hostfiles import number
 from isandbox.testing.containment.judge import judge, shown
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -96,7 +96,7 @@ async def poisoned(arena: Arena) -> Verdict:
     token = f"poison-{secrets.token_hex(8)}"
     async with arena.target.create() as first:
         places, controls = await arena.attack(_WRITABLE, box=first)
-        shared = [path for path, identity in places.items() if identity == _identity(path)]
+        shared = [path for path, identity in places.items() if identity == number(path)]
         if shared:  # nothing is written there: it would be on the host
             return Verdict("LEAK", detail=shown(["directories of the host that can be written to", *shared]))
         done, poisoned = await arena.attack(_POISON, box=first, token=token, paths=list(places))
@@ -107,11 +107,3 @@ async def poisoned(arena: Arena) -> Verdict:
     if verdict.outcome != "BLOCKED":
         return verdict
     return Verdict("CONTAINED", "mount view", f"{done['done']} directories written to, none of them seen by another")
-
-
-def _identity(path: str) -> str:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return ""
-    return f"{status.st_dev} {status.st_ino}"

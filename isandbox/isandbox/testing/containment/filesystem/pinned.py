@@ -7,8 +7,8 @@ from pathlib import Path
 from isandbox.errors import ConfigurationError, SandboxError
 from isandbox.policy import Mount, Workspace
 from isandbox.testing.containment.arena import Arena
-from isandbox.testing.containment.host import contents
 from isandbox.testing.containment.filesystem.links import READ_ONLY
+from isandbox.testing.containment.host import contents
 from isandbox.testing.containment.judge import REFUSED, judge, shown
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe

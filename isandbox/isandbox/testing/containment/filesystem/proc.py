@@ -121,13 +121,13 @@ _NAMES = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "LD_PRELOAD_
 @probe("A04-inherited", "The host's environment is not inherited", claim="environment")
 async def inherited(arena: Arena) -> Verdict:
     """Variables that are set in the process that makes the sandbox are not set inside."""
-    arena.stack.callback(_restore, {name: os.environ.get(name) for name in _NAMES})
+    arena.stack.callback(restore, {name: os.environ.get(name) for name in _NAMES})
     os.environ.update({name: arena.canaries.new() for name in _NAMES})
     out, controls = await arena.attack(_INHERITED, names=list(_NAMES))
     return judge(out, controls, by={"ENOENT": "an environment of its own"})
 
 
-def _restore(values: Mapping[str, str | None]) -> None:
+def restore(values: Mapping[str, str | None]) -> None:
     for name, value in values.items():
         if value is None:
             os.environ.pop(name, None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.filesystem.hostfiles import identity, present, same_file
 from isandbox.testing.containment.judge import REFUSED, judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -62,32 +60,9 @@ for path in paths:
 @probe("A01-system", "Password files, host keys and logs of the machine cannot be read", claim="files")
 async def system(arena: Arena) -> Verdict:
     """None of them opens; or what opens there is another file, of the sandbox's own."""
-    known = _known()
+    known = {path: identity(path) for path in present(_SYSTEM)}
     out, controls = await arena.attack(_IDENTIFY, paths=list(known))
     for name, inside in out.items():
         if " " in inside:
             out[name] = "the host's" if same_file(inside, known[name.removeprefix("/proc/1/root")]) else OWN
     return judge(out, controls, refused=REFUSED | {OWN}, by={OWN: "mount view"})
-
-
-def _known() -> dict[str, str]:
-    return {path: host_identity(path) for path in _SYSTEM if os.path.lexists(path)}
-
-
-def host_identity(path: str) -> str:
-    """As `identity` of the program inside says it; ``-`` for a hash that this user may not know."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return "- - -"
-    try:
-        with open(path, "rb") as file:
-            digest = hashlib.sha256(file.read(65536)).hexdigest() if status.st_size else "-"
-    except OSError:
-        digest = "-"
-    return f"{status.st_dev} {status.st_ino} {digest}"
-
-
-def same_file(inside: str, outside: str) -> bool:
-    """By device and inode, or by content: a sandbox may number its files anew."""
-    return inside.split()[:2] == outside.split()[:2] or inside.split()[2] == outside.split()[2]
