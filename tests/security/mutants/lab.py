@@ -49,7 +49,9 @@ class Lab:
     intact: dict[str, Finding] = field(default_factory=dict)
 
     async def try_out(self, mutant: Mutant, probes: Iterable[str], *, all_of_them: bool = False) -> Trial:
-        """The mutant against these probes, until one turns red. Only one that holds in the product counts."""
+        """The mutant against these probes, until one turns red: one that holds in the product, and red twice, for what others
+        do on this machine at the same moment may look like a change of the host.
+        """
         by_id = {probe.id: probe for probe in all_probes()}
         chosen = [by_id[name] for name in probes]
         for probe in chosen:
@@ -61,7 +63,11 @@ class Lab:
             for probe in chosen:
                 found = await _found(probe)
                 tried.append(found)
-                if found.outcome == "LEAK" and self.intact[probe.id].outcome in HELD:
+                if (
+                    self.intact[probe.id].outcome in HELD
+                    and found.outcome == "LEAK"
+                    and (await _found(probe)).outcome == "LEAK"
+                ):
                     killers.append(probe.id)
                     if not all_of_them:
                         break

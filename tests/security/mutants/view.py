@@ -96,6 +96,16 @@ def _without(attribute: int) -> Edit:
     return change(Bind, {"attributes": lambda now: now & ~attribute})
 
 
+def _another_device() -> str:
+    """One that everybody may open, where there is one."""
+    for name in ("autofs", "fuse", "kvm", "vsock"):
+        if os.path.exists(f"/dev/{name}") and os.stat(f"/dev/{name}").st_mode & 0o004:
+            return name
+    return "kmsg"
+
+
+_DEVICE = _another_device()
+
 MOUNTS = (
     Mutant("/usr writable", (change(Bind, {"attributes": NOSUID | NODEV}, target="usr"),)),
     Mutant("/etc/ssl/certs writable", (change(Bind, {"attributes": NOSUID | NODEV}, target="etc/ssl/certs"),)),
@@ -121,7 +131,7 @@ MOUNTS = (
     Mutant("/dev of the host", (_bound("/dev", attributes=NOSUID),)),
     Mutant("/dev/shm of the host", (add(Bind("/dev/shm", "dev/shm", NOSUID | NODEV)),)),
     Mutant("the host's root, at /host", (_bound("/", "host"),)),
-    Mutant("a device more", (add(File("dev/kmsg"), Bind("/dev/kmsg", "dev/kmsg", NOSUID | NOEXEC)),)),
+    Mutant("a device more", (add(File(f"dev/{_DEVICE}"), Bind(f"/dev/{_DEVICE}", f"dev/{_DEVICE}", NOSUID | NOEXEC)),)),
     Mutant("/tmp shared between sandboxes", (_shared("tmp"),)),
     Mutant("the workspace shared between sandboxes", (_shared("workspace"),)),
     Mutant("/home/user shared between sandboxes", (_shared("home/user"),)),
