@@ -49,6 +49,7 @@ test-user: setup
 
 test-full: test
 	$(BIN)/python -m pytest -m full
+	@if [ "$$(id -u)" = 0 ]; then sh scripts/as_user.sh "$(PYTHON)" full; fi
 
 bench: setup
 	$(BIN)/python -m benchmarks

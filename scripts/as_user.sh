@@ -1,5 +1,6 @@
 #!/bin/sh
-# The native tests as an ordinary user who is nobody in particular: as_user.sh PYTHON, run as root.
+# The native tests as an ordinary user who is nobody in particular: as_user.sh PYTHON, run as root. After them those of what
+# differs for a user with a name and subordinate ids. as_user.sh PYTHON full: the long ones of the latter instead.
 #
 # A copy of the work tree, uncommitted files included, in a directory that this user owns; a virtual environment made and
 # filled by the user, not editable, so that the wheel is what is tested. The directory goes away whatever happens. Exits as
@@ -7,7 +8,8 @@
 set -eu
 ID=54321 # in no passwd file: no name, no groups, no home but the one given here
 
-python=${1:?usage: as_user.sh PYTHON}
+python=${1:?usage: as_user.sh PYTHON [full]}
+long=${2:-}
 [ "$(id -u)" = 0 ] || { echo "as_user.sh: only root can become another user" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 
@@ -21,6 +23,25 @@ as_user() { # environment assignments first, then the command
   # Not with no_new_privs: that would hide what set-user-id programs can do to a user who has none.
   setpriv --reuid "$ID" --regid "$ID" --clear-groups --inh-caps=-all \
     env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$top/home" LANG=C.UTF-8 "$@"
+}
+
+as_user_with_ids() { # the same user with a name, subordinate ids and one more group, by files that nobody else sees
+  unshare --mount --propagation private sh -c '
+    set -eu
+    id=$1 top=$2
+    shift 2
+    mkdir "$top/etc"
+    cp /etc/passwd /etc/group "$top/etc"
+    echo "tester:x:$id:$id::$top/home:/bin/sh" >> "$top/etc/passwd"
+    echo "tester:x:$id:" >> "$top/etc/group"
+    for file in subuid subgid; do
+      echo "tester:$((id * 16)):65536" > "$top/etc/$file"
+      [ -e "/etc/$file" ] || : > "/etc/$file"
+    done
+    for file in passwd group subuid subgid; do mount --bind "$top/etc/$file" "/etc/$file"; done
+    exec setpriv --reuid "$id" --regid "$id" --groups "$id,$((id + 1))" --inh-caps=-all \
+      env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$top/home" LANG=C.UTF-8 "$@"
+  ' sh "$ID" "$top" "$@"
 }
 
 files() { # the tree's files, NUL-terminated: tracked and new ones, not the ignored; without git (an sdist) all of them
@@ -56,6 +77,23 @@ cd "$top/src"
 as_user "$python" -m venv "$top/venv"
 as_user "$@" "$top/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir '.[dev]'
 status=0
-as_user "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -m "native and not full" -p no:cacheprovider || status=$?
-[ "$status" != 5 ] || echo "as_user.sh: no native test was found" >&2
+if [ "$long" != full ]; then
+  as_user "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -m "native and not full" -p no:cacheprovider || status=$?
+  [ "$status" != 5 ] || echo "as_user.sh: no native test was found" >&2
+fi
+
+if ! command -v newuidmap >/dev/null; then
+  echo "as_user.sh: no tests with subordinate ids: apt-get install uidmap" >&2
+  [ -z "${CI:-}" ] || exit 2
+  exit "$status"
+fi
+if [ "$long" = full ]; then
+  set -- -m native tests/contract tests/security
+else
+  set -- -m "native and not full" tests/backends/seccomp/test_subordinate.py
+  for name in ids_of_its_own shared_counters reaching_the_keeper who_a_command_is signals_and_death; do
+    set -- "$@" "tests/security/test_$name.py"
+  done
+fi
+as_user_with_ids "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -p no:cacheprovider "$@" || status=$?
 exit "$status"

@@ -107,9 +107,10 @@ def _nothing_is_left(sandbox_tmp: Path) -> Iterator[None]:
             assert not now - was, f"left behind, {field.name}: {sorted(now - was)}"
 
 
-# The drain and the bridge's loop: a thread, a selector and the two ends of a wake-up pipe each, once per process.
+# The drain and the bridge's loop: a thread, a selector and the two ends of a wake-up pipe each, once per process. And the
+# namespace with a user's subordinate ids.
 ONCE_PER_PROCESS = ("isandbox-drain", "isandbox-loop")
-ALLOWED_DESCRIPTORS = 3 * len(ONCE_PER_PROCESS)
+ALLOWED_DESCRIPTORS = 3 * len(ONCE_PER_PROCESS) + 1
 
 
 def open_files() -> list[str]:

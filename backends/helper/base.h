@@ -6,6 +6,8 @@
 
 #define PLAN_FD 3    /* sealed memfd with the compiled plan */
 #define CONTROL_FD 4 /* stream socket to the host */
+#define CLAIM_FD 5   /* where the plan says so: kept open, and with it the host's lock, for as long as the sandbox lives */
+#define OUTER_FD 6   /* where the plan says so: the user namespace that the sandbox's is made in */
 
 void *memset (void *p, int c, size_t n);
 void *memcpy (void *to, const void *from, size_t n);

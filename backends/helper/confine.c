@@ -1,14 +1,11 @@
 /* Ids, capabilities, Landlock and seccomp of the sandbox's first process. Every command inherits them. */
 #include "setup.h"
+#include "verify.h"
 
 #define LANDLOCK_VERSION_FLAG 1
 #define LANDLOCK_RULE_PATH_BENEATH 1
 /* EXECUTE, WRITE_FILE, READ_FILE, TRUNCATE, IOCTL_DEV: the rights that a rule on a file may carry. */
 #define LANDLOCK_FILE_RIGHTS (1ull | 2 | 4 | 1ull << 14 | 1ull << 15)
-
-/* SECBIT_NOROOT, NO_CAP_AMBIENT_RAISE and their locks. NO_SETUID_FIXUP stays off: a command loses the helper's three
- * capabilities by that very fix-up. */
-#define SECUREBITS (0x01 | 0x02 | 0x40 | 0x80)
 
 struct landlock_ruleset { u64 fs, net, scoped; };
 struct landlock_path { u64 access; i32 parent; } __attribute__ ((packed));
@@ -61,9 +58,7 @@ drop_capabilities (void)
   if (r != -EINVAL) /* the first number past the kernel's last capability */
     fail ("bounding set", "", r);
 
-  u32 keep = 0;
-  if (plan.mode->flags & MODE_SPLIT_UID)
-    keep = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;
+  u32 keep = kept_capabilities ();
   struct { u32 version; i32 pid; } header = { 0x20080522, 0 };
   u32 sets[6] = { keep, keep, 0, 0, 0, 0 }, now[6];
   must (SYS (capset, &header, sets), "capset", "");
@@ -72,12 +67,7 @@ drop_capabilities (void)
     fail ("capabilities", "a set did not shrink", -EPERM);
 }
 
-int
-landlock_abi (void)
-{
-  long abi = SYS (landlock_create_ruleset, 0, 0, LANDLOCK_VERSION_FLAG);
-  return abi < 0 ? 0 : (int) abi;
-}
+int landlock_abi;
 
 /* Rights and scopes that a kernel with this ABI knows (Documentation/userspace-api/landlock.rst). */
 static struct landlock_ruleset
@@ -99,7 +89,7 @@ static void
 allow_path (int ruleset, u64 access, const char *path)
 {
   struct statx st;
-  long fd = SYS (openat, AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
+  long fd = ids_open_inside (path, 0);
   if (fd == -ENOENT)
     return; /* an optional part of the view that this host does not have */
   must (fd, "landlock path", path);
@@ -117,9 +107,7 @@ restrict_paths (void)
   struct landlock_ruleset wanted = { plan.landlock[0], 0, plan.landlock[1] };
   if (!wanted.fs && !wanted.scoped)
     return; /* waived by the caller, by name */
-  int abi = landlock_abi ();
-  if (abi == 0)
-    fail ("landlock", "not in this kernel", -ENOSYS);
+  int abi = (int) must (SYS (landlock_create_ruleset, 0, 0, LANDLOCK_VERSION_FLAG), "landlock", "version");
   struct landlock_ruleset known = known_to (abi);
   wanted.fs &= known.fs;
   wanted.scoped &= known.scoped;
@@ -138,15 +126,15 @@ restrict_paths (void)
       }
   must (SYS (landlock_restrict_self, ruleset, 0), "landlock", "restrict");
   SYS (close, ruleset);
+  landlock_abi = abi;
 }
 
 void
 confine_forever (void)
 {
   /* A session keyring of our own, as minijail does: the caller's keys are not ours to hold. */
-  long key = SYS (keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);
-  if (key < 0 && key != -ENOSYS)
-    fail ("keyring", "", key);
+  if (plan.mode->flags & MODE_KEYRING)
+    verify_keyring (must (SYS (keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0), "keyring", ""));
   drop_capabilities ();
   must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", "");
   must (SYS (prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "");

@@ -50,6 +50,36 @@ arrange_descriptors (struct command *c)
   return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);
 }
 
+/* Whether the kernel lists this process in a group: whole lines, in our own numbers. */
+static int
+is_member (int group)
+{
+  char text[4096];
+  u64 self = (u64) SYS0 (getpid);
+  i64 at = 0;
+  size_t kept = 0;
+  long r;
+  while ((r = SYS (pread64, group, text + kept, sizeof text - 1 - kept, at)) > 0)
+    {
+      at += r;
+      size_t len = kept + (size_t) r, line = 0;
+      text[len] = 0;
+      for (size_t i = 0; i < len; i++)
+        if (text[i] == '\n')
+          {
+            const char *number = text + line;
+            if (take_num (&number) == self && *number == '\n')
+              return 1;
+            line = i + 1;
+          }
+      kept = len - line;
+      if (kept > 64) /* no line of numbers */
+        return 0;
+      memcpy (text, text + line, kept);
+    }
+  return 0;
+}
+
 /* Before the limits and the uid: the files were opened by the host, and it is the host's right to write to them that counts. */
 static long
 join_groups (const struct command *c)
@@ -60,6 +90,8 @@ join_groups (const struct command *c)
         long r = write_all (c->joins[i], "0", 1);
         if (r < 0)
           return r;
+        if (!is_member (c->joins[i]))
+          return -EPROTO;
       }
   return 0;
 }
@@ -121,10 +153,12 @@ become_command_user (const struct command *c)
           if (SYS (setfsgid, gid) != (long) gid || SYS (setfsuid, uid) != (long) uid)
             return -EPERM;
         }
-      else if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
+      /* The memory is still the server's, and where fs.suid_dumpable is 1 the change of uid opens it to every command until
+       * the next call. A capability that commands do not have keeps them out meanwhile; exec takes it away. */
+      else if ((r = SYS (prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0)) < 0 || (r = SYS (setresgid, gid, gid, gid)) < 0
+               || (r = SYS (setresuid, uid, uid, uid)) < 0)
         return r;
     }
-  /* The memory is still the server's, and a change of uid may have opened it (fs.suid_dumpable). */
   if ((r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0
       || (r = SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0) /* after setresuid, which clears it */
     return r;
@@ -236,19 +270,35 @@ reap_one (struct command *c, i32 pid)
   return status;
 }
 
+/* Look for a child that has ended, and leave it to be reaped: INFO->pid is 0 when there is none. Returns 0 when there are no
+ * children. A process can make its parent its tracer (PTRACE_TRACEME), and the kernel then tells of its stops too, asked or
+ * not. It is let go, with the signal that it stopped for; but not with the SIGTRAP of an exec, which is for tracers only. */
+static int
+next_dead (struct siginfo_wait *info)
+{
+  for (;;)
+    {
+      info->pid = 0;
+      if (SYS (waitid, P_ALL, 0, info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
+        return 0;
+      if (info->pid == 0 || info->code < CLD_TRAPPED)
+        return 1;
+      long signal = info->status & 0x7f;
+      SYS (ptrace, PTRACE_DETACH, info->pid, 0, signal == SIGTRAP ? 0 : signal);
+    }
+}
+
 static int
 children_left (struct command *c)
 {
   struct siginfo_wait info;
-  for (;;)
+  while (next_dead (&info))
     {
-      info.pid = 0;
-      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
-        return 0;
       if (info.pid == 0)
         return 1;
       reap_one (c, info.pid); /* dead already: it does not linger */
     }
+  return 0;
 }
 
 /* The server died and this is no pid namespace that died with it: what the command started must not outlive it. One keeper
@@ -299,12 +349,9 @@ static void
 reap (struct command *c, i32 child)
 {
   int status = 0, ended = 0;
-  for (;;)
+  struct siginfo_wait info;
+  while (next_dead (&info)) /* until there is none: the proof that nothing is left */
     {
-      struct siginfo_wait info;
-      info.pid = 0;
-      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
-        break; /* the proof that nothing is left */
       if (info.pid == 0)
         {
           if (c->start.operation && !ended)

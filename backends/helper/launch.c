@@ -2,6 +2,28 @@
  * (CLONE_PARENT), so that the host is its parent, maps its ids, and ends. */
 #include "command.h"
 #include "setup.h"
+#include "verify.h"
+
+#define MAP_MOST 1024
+
+/* Whether two texts have the same words, whatever stands between them. */
+static int
+same_words (const char *a, const char *b)
+{
+  for (;;)
+    {
+      while (*a == ' ' || *a == '\n')
+        a++;
+      while (*b == ' ' || *b == '\n')
+        b++;
+      if (!*a || *a != *b)
+        return !*a && !*b;
+      for (; *a == *b && *a && *a != ' ' && *a != '\n'; a++, b++)
+        ;
+      if ((*a && *a != ' ' && *a != '\n') || (*b && *b != ' ' && *b != '\n'))
+        return 0;
+    }
+}
 
 static void
 write_map (long pid, const char *file, const char *text)
@@ -10,7 +32,15 @@ write_map (long pid, const char *file, const char *text)
   size_t len = put_str (path, sizeof path, 0, "/proc/");
   len = put_num (path, sizeof path, len, (u64) pid);
   put_str (path, sizeof path, len, file);
-  must (write_file (path, text), "map ids", path);
+  long fd = must (SYS (openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0), "map ids", path);
+  must (write_all ((int) fd, text, str_len (text)), "map ids", path);
+  /* What the kernel made of it, in its own columns; a map cannot be changed later. */
+  char found[MAP_MOST];
+  long r = must (SYS (pread64, fd, found, sizeof found - 1, 0), "map ids", path);
+  SYS (close, fd);
+  found[r] = 0;
+  if (!same_words (found, text))
+    fail ("map ids", path, -EPROTO);
 }
 
 /* The launcher's last act. The child waits at the gate until its ids are mapped. */
@@ -20,6 +50,7 @@ release (long pid, int gate)
   /* First, so that the host can end and reap the child whatever happens next. */
   u32 seen = (u32) pid;
   must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &seen, sizeof seen), "launch", "report");
+  ids_made ();
   if (!(plan.mode->flags & MODE_SPLIT_UID))
     write_map (pid, "/setgroups", "deny"); /* the kernel's condition for an unprivileged gid_map */
   write_map (pid, "/gid_map", plan.gid_map);
@@ -85,6 +116,7 @@ launch (void)
   if (early)
     mounts_open_sources ();
   must (SYS (pipe2, gate, O_CLOEXEC), "launch", "pipe");
+  ids_prepare ();
   /* CLONE_PARENT wants no exit signal of its own: the child takes the launcher's, SIGCHLD. */
   long pid = SYS (clone, (plan.mode->clone_flags & ~(u64) CLONE_NEWNET) | CLONE_PARENT, 0, 0, 0, 0);
   must (pid, "create namespaces", "");
@@ -109,6 +141,7 @@ launch (void)
   confine_sysctls ();
   if (plan.hostname)
     must (SYS (sethostname, plan.hostname, str_len (plan.hostname)), "hostname", plan.hostname);
+  verify_view ();
   if (isolated_network)
     network_enter ();
   confine_forever ();

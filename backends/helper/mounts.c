@@ -31,14 +31,9 @@ idmap_userns (u32 owner_uid, u32 owner_gid)
   const char *maps[2] = { plan.uid_map, plan.gid_map };
   for (int i = 0; i < 2; i++)
     {
-      /* "0 BASE COUNT": what the command's id is outside. */
-      const char *map = maps[i];
-      take_num (&map);
-      map++;
-      u64 base = take_num (&map);
       size_t len = put_num (line, sizeof line, 0, ids[i][0]);
       len = put_str (line, sizeof line, len, " ");
-      len = put_num (line, sizeof line, len, base + ids[i][1]);
+      len = put_num (line, sizeof line, len, ids_outside (maps[i], ids[i][1]));
       put_str (line, sizeof line, len, " 1\n");
       len = put_str (path, sizeof path, 0, "/proc/");
       len = put_num (path, sizeof path, len, (u64) pid);
@@ -113,7 +108,7 @@ static void
 attach (int tree, const char *target)
 {
   /* Never through a link, not even one that the plan made: mount points are what they look like. */
-  long place = beneath (AT_FDCWD, target, O_PATH | O_CLOEXEC, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+  long place = ids_open_inside (target, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
   must (place, "mount point", target);
   must (SYS (move_mount, tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "mount", target);
   SYS (close, place);
@@ -198,6 +193,15 @@ make_entry (const struct record *r)
     case PLAN_FILE:
       make_file (r);
       break;
+    case PLAN_STORE:
+      covers_store (r);
+      break;
+    case PLAN_VIEW:
+      covers_view (r);
+      break;
+    case PLAN_COVER:
+      covers_make (r);
+      break;
     }
 }
 
@@ -220,6 +224,7 @@ mounts_build (void)
           attach (trees[n - 1], source + str_len (source) + 1);
         }
     }
+  covers_end ();
 
   must (SYS (pivot_root, ".", "."), "pivot_root", "");
   must (SYS (umount2, ".", MNT_DETACH), "detach the host's root", "");

@@ -53,16 +53,18 @@ check_file (const struct record *r)
     bad ("file content");
 }
 
-/* "INSIDE OUTSIDE COUNT": the kernel reads it, and so does who makes an id-mapped mount. */
+/* Lines of "INSIDE OUTSIDE COUNT": the kernel reads them, and so does who makes an id-mapped mount. */
 static void
 check_id_map (const char *s)
 {
-  for (int field = 0; field < 3; field++)
+  for (int field = 0;; field = (field + 1) % 3)
     {
       if (*s < '0' || *s > '9')
         bad ("id map");
       take_num (&s);
-      if (*s != (field < 2 ? ' ' : 0))
+      if (field == 2 && !*s)
+        return;
+      if (*s != (field < 2 ? ' ' : '\n'))
         bad ("id map");
       s++;
     }
@@ -71,7 +73,7 @@ check_id_map (const char *s)
 /* Fixed bytes, then terminated strings; TAIL allows bytes after them. */
 static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_MODE] = { sizeof (struct plan_mode), 0, 0 },
-  [PLAN_ID_MAPS] = { 0, 2, 0 },
+  [PLAN_ID_MAPS] = { sizeof (struct plan_ids), 2, 0 },
   [PLAN_BIND] = { sizeof (struct plan_bind), 2, 0 },
   [PLAN_TMPFS] = { 8, 2, 0 },
   [PLAN_PROC] = { 0, 1, 0 },
@@ -87,6 +89,10 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_AFFINITY] = { 8, 0, 1 },
   [PLAN_REBIND] = { 0, 2, 0 },
   [PLAN_SYSCTL] = { 0, 2, 0 },
+  [PLAN_STORE] = { 0, 1, 0 },
+  [PLAN_VIEW] = { 0, 2, 0 },
+  [PLAN_COVER] = { sizeof (struct plan_cover), 2, 0 },
+  [PLAN_OUTSIDE] = { 8 * NAMESPACES, 0, 0 },
 };
 
 static void
@@ -95,6 +101,8 @@ take_record (const struct record *r)
   if (r->tag == 0 || r->tag >= sizeof shapes / sizeof shapes[0])
     bad ("unknown record");
   const struct shape *shape = &shapes[r->tag];
+  if (!shape->fixed && !shape->strings) /* a number that no record has */
+    bad ("unknown record");
   check_shape (r, shape->fixed, shape->strings, shape->tail);
 
   switch (r->tag)
@@ -103,7 +111,8 @@ take_record (const struct record *r)
       plan.mode = (const struct plan_mode *) r->data;
       break;
     case PLAN_ID_MAPS:
-      plan.uid_map = (const char *) r->data;
+      plan.ids = (const struct plan_ids *) r->data;
+      plan.uid_map = (const char *) (plan.ids + 1);
       plan.gid_map = plan.uid_map + str_len (plan.uid_map) + 1;
       check_id_map (plan.uid_map);
       check_id_map (plan.gid_map);
@@ -122,6 +131,9 @@ take_record (const struct record *r)
         bad ("filter length");
       plan.seccomp = r->data;
       plan.seccomp_len = r->len / 8;
+      break;
+    case PLAN_OUTSIDE:
+      plan.namespaces = (const u64 *) r->data;
       break;
     case PLAN_AFFINITY:
       plan.affinity = (const u64 *) r->data;

@@ -11,7 +11,7 @@
 
 #include "base.h"
 
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 #define FEATURE_FDS 1
 
 #define FRAME_HEADER 8
@@ -19,7 +19,7 @@
 
 enum frame_type {
   /* helper to host */
-  FRAME_HELLO = 1,    /* u32 version, features, landlock abi, layers */
+  FRAME_HELLO = 1,    /* struct hello, as many reports as it says */
   FRAME_ERROR = 2,    /* u32 errno, stage\0 object\0: the start failed */
   FRAME_LAUNCHED = 3, /* u32 pid of the sandbox's first process, as the host sees it */
   FRAME_STARTED = 4,  /* u32 id, pid */
@@ -80,10 +80,39 @@ struct exit_report {
   u64 utime_us, stime_us, duration_us;
 };
 
-#define LAYER_NAMESPACES 1
-#define LAYER_LANDLOCK 2
-#define LAYER_SECCOMP 4
-#define LAYER_SPLIT_UID 8
+/* Layers, in the order of their reports. */
+enum layer {
+  LAYER_USER_NAMESPACE = 1,
+  LAYER_MOUNT_NAMESPACE = 2,
+  LAYER_PID_NAMESPACE = 3,
+  LAYER_IPC_NAMESPACE = 4,
+  LAYER_UTS_NAMESPACE = 5,
+  LAYER_CGROUP_NAMESPACE = 6,
+  LAYER_NET_NAMESPACE = 7,
+  LAYER_IDS = 8,
+  LAYER_GROUPS = 9,
+  LAYER_SPLIT_UID = 10,
+  LAYER_MOUNTS = 11,
+  LAYER_CAPABILITIES = 12,
+  LAYER_NO_NEW_PRIVS = 13,
+  LAYER_DUMPABLE = 14,
+  LAYER_KEYRING = 15,
+  LAYER_LANDLOCK = 16,
+  LAYER_SECCOMP = 17,
+  LAYER_DESCRIPTORS = 18,
+};
+#define LAYERS 18
+
+/* NOT_PLANNED: the plan leaves the layer out. NOT_IN_EFFECT: it was to be there, and a probe got through; detail says which. */
+enum verdict { VERDICT_ENFORCED = 0, VERDICT_NOT_PLANNED = 1, VERDICT_NOT_IN_EFFECT = 2 };
+
+struct layer_report { u16 layer, verdict; u32 detail; };
+
+struct hello {
+  u32 version, features, landlock_abi, layers; /* layers: how many reports follow; none from a helper that isolates nothing */
+  u64 filter;                                  /* a hash of the filter that was loaded */
+  struct layer_report reports[LAYERS];
+};
 
 long send_frame (int fd, u32 type, const void *payload, size_t len);
 void send_error (u32 error, const char *text, size_t len);

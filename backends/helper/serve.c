@@ -1,6 +1,7 @@
 /* The event loop of the sandbox's first process: requests, dead children, time. */
 #include "command.h"
 #include "setup.h"
+#include "verify.h"
 
 #define MAX_FDS 32
 #define SIGNAL_FD 3 /* the plan's number, free by now */
@@ -231,14 +232,11 @@ serve (void)
     }
   must (SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "serve", "subreaper");
 
-  u32 isolated = plan.mode->flags & MODE_NAMESPACES;
-  u32 layers = isolated ? LAYER_NAMESPACES | LAYER_SECCOMP : 0;
-  if (isolated && (plan.landlock[0] || plan.landlock[1]))
-    layers |= LAYER_LANDLOCK;
-  if (plan.mode->flags & MODE_SPLIT_UID)
-    layers |= LAYER_SPLIT_UID;
-  u32 hello[4] = { PROTOCOL_VERSION, FEATURE_FDS, (u32) landlock_abi (), layers };
-  must (send_frame (CONTROL_FD, FRAME_HELLO, hello, sizeof hello), "serve", "hello");
+  static struct hello hello = { .version = PROTOCOL_VERSION, .features = FEATURE_FDS };
+  if (plan.mode->flags & MODE_NAMESPACES)
+    verify_layers (&hello);
+  size_t unused = (LAYERS - hello.layers) * sizeof hello.reports[0];
+  must (send_frame (CONTROL_FD, FRAME_HELLO, &hello, sizeof hello - unused), "serve", "hello");
 
   u64 look_ns = 0; /* when to watch next, while a command runs; requests and dead children in between are no reason to */
   for (;;)

@@ -80,10 +80,13 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define EISDIR 21
 #define EINVAL 22
 #define EFBIG 27
+#define ENAMETOOLONG 36
 #define ENOSYS 38
 #define ENOTEMPTY 39
+#define ELOOP 40
 #define EPROTO 71
 #define EBADMSG 74
+#define EAFNOSUPPORT 97
 
 #define AT_FDCWD (-100)
 #define AT_EMPTY_PATH 0x1000
@@ -108,19 +111,29 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #endif
 #define O_PATH 010000000
 
+#define X_OK 1
+#define W_OK 2
+
 #define S_IFMT 0170000
 #define S_IFREG 0100000
 #define S_IFDIR 0040000
+#define S_IFCHR 0020000
 #define S_IFLNK 0120000
 
 #define CLONE_VM 0x100
 #define CLONE_FILES 0x400
 #define CLONE_VFORK 0x4000
 #define CLONE_PARENT 0x8000
+#define CLONE_NEWNS 0x20000
+#define CLONE_NEWCGROUP 0x02000000
+#define CLONE_NEWUTS 0x04000000
+#define CLONE_NEWIPC 0x08000000
 #define CLONE_NEWUSER 0x10000000
+#define CLONE_NEWPID 0x20000000
 #define CLONE_NEWNET 0x40000000
 
 #define SIGHUP 1
+#define SIGTRAP 5
 #define SIGKILL 9
 #define SIGCHLD 17
 #define SIGCONT 18
@@ -139,22 +152,33 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define MOVE_MOUNT_F_EMPTY_PATH 4
 #define MOVE_MOUNT_T_EMPTY_PATH 0x40
 #define MOUNT_ATTR_RDONLY 1
+#define MOUNT_ATTR_NOSUID 2
+#define MOUNT_ATTR_NODEV 4
+#define MOUNT_ATTR_NOEXEC 8
 #define MOUNT_ATTR_IDMAP 0x00100000
 struct mount_attr { u64 attr_set, attr_clr, propagation, userns_fd; };
 
+#define PATH_MAX 4096
 #define RESOLVE_NO_SYMLINKS 4
 #define RESOLVE_IN_ROOT 0x10
 struct open_how { u64 flags, mode, resolve; };
 
 #define PR_SET_PDEATHSIG 1
+#define PR_GET_DUMPABLE 3
 #define PR_SET_DUMPABLE 4
+#define PR_SET_KEEPCAPS 8
 #define PR_SET_NAME 15
+#define PR_GET_SECCOMP 21
 #define PR_SET_SECCOMP 22
+#define PR_CAPBSET_READ 23
 #define PR_CAPBSET_DROP 24
+#define PR_GET_SECUREBITS 27
 #define PR_SET_SECUREBITS 28
 #define PR_SET_CHILD_SUBREAPER 36
 #define PR_SET_NO_NEW_PRIVS 38
+#define PR_GET_NO_NEW_PRIVS 39
 #define PR_CAP_AMBIENT 47
+#define PR_CAP_AMBIENT_IS_SET 1
 #define PR_CAP_AMBIENT_CLEAR_ALL 4
 #define SECCOMP_MODE_FILTER 2
 
@@ -162,7 +186,10 @@ struct open_how { u64 flags, mode, resolve; };
 #define CAP_SETGID 6
 #define CAP_SETUID 7
 
+#define KEYCTL_GET_KEYRING_ID 0
 #define KEYCTL_JOIN_SESSION_KEYRING 1
+#define KEYCTL_READ 11
+#define KEY_SPEC_SESSION_KEYRING (-3)
 
 #define P_ALL 0
 #define P_PID 1
@@ -182,6 +209,8 @@ struct open_how { u64 flags, mode, resolve; };
 struct pollfd { int fd; short events, revents; };
 
 #define AF_INET 2
+#define AF_VSOCK 40
+#define SOCK_MAX 11 /* the first type that there is not */
 #define SOCK_DGRAM 2
 #define SOCK_CLOEXEC 02000000
 #define SIOCGIFFLAGS 0x8913
@@ -209,6 +238,8 @@ struct timeval { i64 sec, usec; };
 struct rusage { struct timeval utime, stime; long maxrss, rest[13]; };
 struct rlimit { u64 cur, max; };
 struct sock_fprog { u16 len; void *filter; };
+#define CLD_TRAPPED 4 /* this and more: it has stopped or goes on, and has not ended */
+#define PTRACE_DETACH 17
 struct siginfo_wait { i32 signo, err, code, pad, pid, uid, status; u8 rest[128 - 28]; };
 
 struct statx_timestamp { i64 sec; u32 nsec; i32 pad; };
@@ -222,6 +253,7 @@ struct statx {
   u32 rdev_major, rdev_minor, dev_major, dev_minor;
   u64 spare[14];
 };
+#define STATX_INO 0x100
 #define STATX_BASIC 0x7ff
 
 struct statfs { long type, bsize, blocks, bfree, bavail, files, ffree, rest[14]; };

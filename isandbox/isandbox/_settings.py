@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isandbox.errors import BackendUnavailableError
@@ -20,6 +21,11 @@ class Settings:
 
 def read_settings() -> Settings:
     return Settings(sandbox_type=os.environ.get("SANDBOX_TYPE") or None)
+
+
+def environment(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Those of the variables that are set now and not empty. Their values stand in no message."""
+    return tuple((name, value) for name in names if (value := os.environ.get(name)))
 
 
 def default_type() -> str:

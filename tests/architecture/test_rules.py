@@ -29,7 +29,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "os.environ": ("isandbox._settings", "isandbox.cli.", "isandbox_backends.local.python_helper"),
     "subprocess": (),
     "ctypes": ("isandbox.files._openat2", "isandbox_backends.local.py_helper.system"),
-    "random": ("isandbox_backends.seccomp.backend",),
+    "random": ("isandbox_backends.seccomp.claims",),
     "secrets": (
         "isandbox.files.host",
         "isandbox_backends._shared.cgroups.owner",
@@ -47,6 +47,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends._shared.native",
         "isandbox_backends._shared.start",
         "isandbox_backends.local.py_helper.",
+        "isandbox_backends.seccomp.identity",
+        "isandbox_backends.seccomp.space",
     ),
     "datetime": ("isandbox.testing.", "isandbox_backends._shared.start"),
     "threading": (
@@ -56,16 +58,29 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
         "isandbox_backends._shared.native",
+        "isandbox_backends.seccomp.view",
         "isandbox_backends.local.py_helper.",
+        "isandbox_backends.seccomp.space",
     ),
     "socket": ("isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
-    "signal": ("isandbox.records", "isandbox.cli.", "isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
+    "signal": (
+        "isandbox.records",
+        "isandbox.cli.",
+        "isandbox_backends._shared.client",
+        "isandbox_backends.local.py_helper.",
+        "isandbox_backends.seccomp.space",
+    ),
     "psutil": (
         "isandbox_backends._shared.usage",
         "isandbox_backends.local.python_helper",
         "isandbox_backends.local.py_helper.",
     ),
-    "tempfile": ("isandbox.files.archive.reader", "isandbox_backends._shared.portable", "isandbox_backends._shared.scratch"),
+    "tempfile": (
+        "isandbox.files.archive.reader",
+        "isandbox_backends._shared.portable",
+        "isandbox_backends._shared.scratch",
+        "isandbox_backends.seccomp.session",
+    ),
 }
 
 
@@ -159,4 +174,8 @@ def test_nobody_parses_with_open_by_path() -> None:
         name for name, tree in MODULES for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "io.open"}
     }  # fmt: skip
-    assert users <= {"isandbox_backends.seccomp.backend"}
+    assert users <= {
+        "isandbox_backends.seccomp.backend",
+        "isandbox_backends.seccomp.space",
+        "isandbox_backends.seccomp.subordinate",
+    }

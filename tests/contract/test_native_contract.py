@@ -13,6 +13,7 @@ from isandbox.testing import SandboxContract
 from isandbox.testing.contract import ThroughSync, gaps_of
 from isandbox.testing.contract.base import Contract
 from isandbox.testing.contract.limits import LimitPromises
+from isandbox_backends.seccomp.subordinate import Grant, find_grant
 
 pytestmark = pytest.mark.native
 
@@ -45,6 +46,43 @@ class TestSeccomp(NativeContract):
 
 class TestSeccompBlocking(ThroughSync, TestSeccomp):
     """The same promises through `isandbox.sync`."""
+
+
+@pytest.mark.full
+class TestSeccompStrict(TestSeccomp):
+    """A profile decides what commands may call, not what is promised about them."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox("seccomp", **{"profile": "strict", **options})
+
+
+@pytest.mark.full
+class TestSeccompDebug(TestSeccomp):
+    """As strict."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox("seccomp", **{"profile": "debug", **options})
+
+
+if os.geteuid() != 0 and isinstance(find_grant(), Grant):  # TestSeccomp has one id elsewhere, or root's
+
+    @pytest.mark.full
+    class TestSeccompSubordinate(TestSeccomp):
+        """With the ids of /etc/subuid. Half a minute: `make test` runs the tests of what differs."""
+
+        @classmethod
+        def create(cls, **options: Any) -> Any:
+            return create_sandbox("seccomp", **{"ids": "subordinate", **options})
+
+    @pytest.mark.full
+    class TestSeccompOneId(TestSeccomp):
+        """With the one id that every user has, where there would be more."""
+
+        @classmethod
+        def create(cls, **options: Any) -> Any:
+            return create_sandbox("seccomp", **{"ids": "single", **options})
 
 
 class TestLocal(NativeContract):

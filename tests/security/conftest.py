@@ -14,7 +14,7 @@ import pytest
 
 from isandbox.sync import create_sandbox
 from isandbox_backends._shared.plan import Record
-from isandbox_backends.seccomp import backend
+from isandbox_backends.seccomp import backend, layers
 
 Edit = Callable[[list[Record]], list[Record]]
 
@@ -65,11 +65,13 @@ def make(monkeypatch: pytest.MonkeyPatch, sandbox_tmp: Path) -> Iterator[Callabl
 
         def open_sandbox(*, filter: Callable[..., bytes] | None = None, edit: Edit | None = None, **options: Any) -> Any:
             with monkeypatch.context() as patch:
+                if filter is not None or edit is not None:  # a mutant is meant to start, and to say what it lacks
+                    patch.setattr(backend, "verified", layers.told)
                 if filter is not None:
                     patch.setattr(backend, "compile_filter", filter)
                 if edit is not None:
                     change = edit
-                    patch.setattr(backend, "compile_plan", lambda *args: change(compile_plan(*args)))
+                    patch.setattr(backend, "compile_plan", lambda *args, **more: change(compile_plan(*args, **more)))
                 return stack.enter_context(create_sandbox("seccomp", **options))
 
         yield open_sandbox

@@ -14,7 +14,8 @@ from isandbox_backends._shared.helper import helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord, Rlimit, encode_plan
 from isandbox_backends._shared.protocol import StartFlag, encode_start
 from isandbox_backends.seccomp import backend
-from isandbox_backends.seccomp.mounts import Source
+from isandbox_backends.seccomp.covers import Source
+from isandbox_backends.seccomp.ids import of_range
 
 pytestmark = pytest.mark.native
 
@@ -50,6 +51,14 @@ def as_frame(data):
         data[0:4] = (len(data) - 8).to_bytes(4, "little")
     return bytes(data)
 
+def answered(data):  # HELLO or ERROR has come, whole
+    while len(data) >= 8:
+        length, kind = int.from_bytes(data[:4], "little"), int.from_bytes(data[4:6], "little")
+        if kind in (1, 2) and len(data) >= 8 + length:
+            return True
+        data = data[8 + length:]
+    return False
+
 def run(plan, frames):
     memory = os.memfd_create("plan")
     os.write(memory, plan)
@@ -61,7 +70,7 @@ def run(plan, frames):
     ours.settimeout(1)
     try:
         answer = b""
-        while len(answer) < 36 and (piece := ours.recv(4096)):  # LAUNCHED and HELLO, or ERROR and the end
+        while not answered(answer) and (piece := ours.recv(4096)):
             answer += piece
         for frame in frames:
             pipes = [os.pipe() for _ in range(3)]
@@ -95,7 +104,7 @@ def prepare(place: Path) -> None:
     helper = helper_path()
     assert helper is not None
     shutil.copy(helper, place / "helper")
-    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], 1 << 30)
+    plan = backend.compile_plan(Policy(), Source("/tmp", "/workspace", writable=True, is_dir=True), [], of_range(0x7800_0000))
     environment = {"PATH": "/bin"}
     options: dict[str, Any] = {"flags": StartFlag(0), "timeout": 1.0, "descriptors": 3}
     (place / "isolated").write_bytes(encode_plan(plan))

@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.cgroups import CommandGroup
@@ -26,7 +27,6 @@ from isandbox_backends._shared.protocol import (
     Decoder,
     Hello,
     Launched,
-    Layer,
     ProtocolError,
     Reply,
     StartFailed,
@@ -41,6 +41,9 @@ _SEND_TIMEOUT = 5.0
 _END_TIMEOUT = 2.0
 # A launcher ends by itself once the sandbox's first process is made, or when we are gone.
 _LAUNCH_TIMEOUT = 1.0
+# Descriptors of the helper, beside the plan and the socket (base.h).
+CLAIM_FD, OUTER_FD, FIRST_FREE = 5, 6, 7
+NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 class HelperStartError(Exception):
@@ -55,10 +58,11 @@ class HelperStartError(Exception):
 class HelperClient:
     """One helper process. The methods that send may be called from any thread.
 
-    Making it starts the helper; `receive` until that is true. Raises `HelperStartError` when it cannot be executed.
+    Making it starts the helper; `receive` until that is true. ``inherited``: descriptors that it gets beside the plan and the
+    socket, by their numbers there; they can be closed here at once. Raises `HelperStartError` when it cannot be executed.
     """
 
-    def __init__(self, program: HelperProgram, plan: Iterable[Record]) -> None:
+    def __init__(self, program: HelperProgram, plan: Iterable[Record], inherited: Mapping[int, int] = NOTHING) -> None:
         self.hello: Hello | None = None
         self.pid: int | None = None
         self._pidfd = -1
@@ -76,7 +80,7 @@ class HelperClient:
         remember(self)  # now, not when the sandbox is there: another thread may fork during the start
         try:
             with theirs:
-                self._launcher = _spawn(program, encoded, theirs)
+                self._launcher = _spawn(program, encoded, {**inherited, 4: theirs.fileno()})
             self._socket.settimeout(_SEND_TIMEOUT)
         except OSError as error:
             self._socket.close()
@@ -126,14 +130,23 @@ class HelperClient:
 
     def wait_ready(self, deadline: float) -> None:
         """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
+        while not self._heard(deadline):
+            pass
+
+    def wait_launched(self, deadline: float) -> int:
+        """Blocking: until there is a first process; its pid. Raises as `wait_ready`."""
+        while self.pid is None:
+            self._heard(deadline)
+        return self.pid
+
+    def _heard(self, deadline: float) -> bool:
+        """Wait for news; true when the helper is ready."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise HelperStartError(0, "no answer", "in the time that a start may take")
-            if poll.poll(left * 1000) and self.receive():
-                return
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise HelperStartError(0, "no answer", "in the time that a start may take")
+        return self.receive()
 
     def new_id(self) -> int:
         """For `start`: known before anything is sent, so that whatever has been started can be ended."""
@@ -276,7 +289,7 @@ class HelperClient:
         with self._ending:
             if self._closed:
                 return
-            if self.hello is None or self.hello.layers & Layer.NAMESPACES:
+            if self.hello is None or self.hello.contained:
                 self._kill(signal.SIGKILL)
             else:
                 self._hang_up()
@@ -321,15 +334,15 @@ class HelperClient:
             self._pidfd = -1
 
 
-def _spawn(program: HelperProgram, plan: bytes, control: socket.socket) -> int:
+def _spawn(program: HelperProgram, plan: bytes, inherited: Mapping[int, int]) -> int:
     plan_fd = anonymous_file("isandbox-plan", plan, sealed=True)
     try:
         copies: list[int] = []
         try:
             actions = []
-            for source, target in ((plan_fd, 3), (control.fileno(), 4)):
-                if source < 5:  # the first dup2 would overwrite it
-                    source = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, 5)  # noqa: PLW2901
+            for target, source in {3: plan_fd, **inherited}.items():
+                if source < FIRST_FREE:  # another dup2 would overwrite it
+                    source = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)  # noqa: PLW2901
                     copies.append(source)
                 actions.append((os.POSIX_SPAWN_DUP2, source, target))
             return os.posix_spawn(program.path, program.argv, program.env, file_actions=actions)

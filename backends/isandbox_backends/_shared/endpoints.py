@@ -125,7 +125,7 @@ def start_command(
     group: SandboxGroup | None = None,
 ) -> Endpoints:
     """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
-    ours; the pipes are given to it, so that a command can open its own /dev/stderr. ``group``: the command gets a group of its
+    ours; the pipes are opened to it, so that a command can open its own /dev/stderr. ``group``: the command gets a group of its
     own in it, which `Endpoints.id` names. Raises `SandboxLostError`,
     `SandboxClosedError`, and `SandboxError` for want of descriptors or memory.
     """
@@ -138,7 +138,7 @@ def start_command(
             flags = _open_pipes(ours, theirs, spec)
             if owner is not None:
                 for fd in theirs[1:]:  # not the status pipe
-                    os.fchown(fd, owner, owner)
+                    _give(fd, owner)
             argv = spec.argv
             if spec.script is not None:
                 argv, script_fd = _script(spec.script)
@@ -160,6 +160,14 @@ def start_command(
         ours.give_up(client)
         raise
     return ours
+
+
+def _give(fd: int, owner: int) -> None:
+    """Only root can give it away. An ordinary user opens it to all: nobody who is not let into our /proc/PID/fd gets there."""
+    if os.geteuid() == 0:
+        os.fchown(fd, owner, owner)
+    else:
+        os.fchmod(fd, 0o666)
 
 
 def _open_pipes(ours: Endpoints, theirs: list[int], spec: ProcessSpec) -> StartFlag:

@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
+from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
 from isandbox.policy import Enforcement
-from isandbox_backends._shared.cgroups import NO_LIMITS, Limits, Place, SandboxGroup, Unavailable, find_place, make_group
+from isandbox_backends._shared.cgroups import (
+    NO_LIMITS,
+    Limits,
+    NotHeldError,
+    Place,
+    SandboxGroup,
+    Unavailable,
+    find_place,
+    make_group,
+)
 from isandbox_backends._shared.cgroups.place import CONTROLLERS
 
 if TYPE_CHECKING:
@@ -51,11 +60,15 @@ class Holding:
         return frozenset(self.place.parents) if self.place is not None else frozenset()
 
     def make(self, backend: str) -> SandboxGroup | None:
-        """Make the group; ``None`` without one. Raises `SandboxError`."""
+        """Make the group; ``None`` without one. Raises `SandboxError`, a `BackendUnavailableError` when a limit does not hold."""
         if self.place is None:
             return None
         try:
             return make_group(self.place, self.limits)
+        except NotHeldError as error:
+            raise BackendUnavailableError(
+                f"the {backend} backend cannot run here: the layer cgroup is not in force: {error}; cgroup='never' runs without it"
+            ) from error
         except OSError as error:
             raise SandboxError(f"the {backend} sandbox did not start: its control group cannot be made: {error}") from error
 

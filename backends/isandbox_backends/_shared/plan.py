@@ -10,6 +10,7 @@ from enum import IntFlag
 PLAN_VERSION = 1
 
 RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
+NAMESPACES = ("user", "mnt", "pid", "ipc", "uts", "cgroup", "net")
 
 
 class Mode(IntFlag):
@@ -17,6 +18,19 @@ class Mode(IntFlag):
     SPLIT_UID = 2
     LOOPBACK = 4
     OPEN_EARLY = 8
+    KEYRING = 16
+    HOLD_IDS = 128
+    """No sandbox: a process in a user namespace of its own, until the control socket closes."""
+
+
+class IdUse(IntFlag):
+    NONE = 0
+    CLAIM = 1
+    """Descriptor 5 is kept open for as long as the sandbox lives."""
+    OUTER = 2
+    """The outside ids are those of the user namespace that is descriptor 6."""
+    OWNER = 4
+    """``owner``, an id outside, owns the sandbox's user namespace instead of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +54,11 @@ class IdMaps:
 
     uid_map: str
     gid_map: str
+    use: IdUse = IdUse.NONE
+    owner: int = 0
 
     def encode(self) -> tuple[int, bytes]:
-        return 2, _strings(self.uid_map, self.gid_map)
+        return 2, struct.pack("<II", self.use, self.owner) + _strings(self.uid_map, self.gid_map)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +211,59 @@ class Sysctl:
         return 17, _strings(self.name, self.value)
 
 
-Mountable = Bind | Rebind | Tmpfs | Proc | Devpts | Directory | Symlink | File
-Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The directory of the new root in which `View` and `Cover` find their names, by descriptor: it may be covered itself."""
+
+    target: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 18, _strings(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What stands at ``source`` in the new root, once more at ``name`` in the store."""
+
+    source: str
+    name: str
+
+    def encode(self) -> tuple[int, bytes]:
+        return 19, _strings(self.source, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """Lays ``name`` of the store, or its ``file`` where no directory is, read-only over what is at ``target``.
+
+    ``keep``: the mount that the target is in; it is never covered itself. ``needed``: what is not there, or is a link, ends
+    the start instead of being left alone. ``in_store``: the target is in a view.
+    """
+
+    target: str
+    keep: str
+    name: str = "directory"
+    needed: bool = False
+    in_store: bool = False
+
+    def encode(self) -> tuple[int, bytes]:
+        keep = len(self.keep.encode("utf-8", "surrogateescape"))
+        head = struct.pack("<IIII", self.in_store, self.needed, keep, 0)
+        return 20, head + _strings(self.name, self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Inode numbers of the host's namespaces, in the order of `NAMESPACES`; 0 for one that cannot be seen."""
+
+    namespaces: tuple[int, ...]
+
+    def encode(self) -> tuple[int, bytes]:
+        return 21, struct.pack(f"<{len(NAMESPACES)}Q", *self.namespaces)
+
+
+Mountable = Bind | Rebind | Store | View | Cover | Tmpfs | Proc | Devpts | Directory | Symlink | File
+Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl | Outside
 
 
 def encode_plan(records: Iterable[Record]) -> bytes:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from functools import lru_cache
+from types import MappingProxyType
 
 from isandbox.records import Fault, Limit
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 FEATURE_FDS = 1
 # What a helper may send in one frame: an error with two texts is the longest.
 REPLY_MAX = 4096
@@ -21,7 +23,8 @@ _HEADER = struct.Struct("<IHH")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
 _START = struct.Struct("<8I")
 _PAIR = struct.Struct("<II")
-_HELLO = struct.Struct("<IIII")
+_HELLO = struct.Struct("<IIIIQ")
+_REPORT = struct.Struct("<HHI")
 # What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
 _ERRNO_MAX = 4095
 _PID_MAX = 1 << 22
@@ -39,11 +42,39 @@ class FrameType(IntEnum):
     SIGNAL = 18
 
 
-class Layer(IntFlag):
-    NAMESPACES = 1
-    LANDLOCK = 2
-    SECCOMP = 4
-    SPLIT_UID = 8
+class Layer(IntEnum):
+    """What stands between a command and the host, one report each. In small letters it is the name in ``info.layers``."""
+
+    USER_NAMESPACE = 1
+    MOUNT_NAMESPACE = 2
+    PID_NAMESPACE = 3
+    IPC_NAMESPACE = 4
+    UTS_NAMESPACE = 5
+    CGROUP_NAMESPACE = 6
+    NET_NAMESPACE = 7
+    IDS = 8
+    GROUPS = 9
+    SPLIT_UID = 10
+    MOUNTS = 11
+    CAPABILITIES = 12
+    NO_NEW_PRIVS = 13
+    DUMPABLE = 14
+    KEYRING = 15
+    LANDLOCK = 16
+    SECCOMP = 17
+    DESCRIPTORS = 18
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+class Verdict(IntEnum):
+    """``NOT_IN_EFFECT``: it was to be there, and the helper's own probe got through."""
+
+    ENFORCED = 0
+    NOT_PLANNED = 1
+    NOT_IN_EFFECT = 2
 
 
 class StartStage(IntEnum):
@@ -96,11 +127,30 @@ class ProtocolError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """``detail``: which probe got through, for people; protocol.h and verify.c say what the numbers mean."""
+
+    verdict: Verdict
+    detail: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Hello:
+    """``layers``: one report for each layer that the helper speaks of, none from one that isolates nothing.
+    ``filter``: a hash of the filter that it loaded, `hash_filter`'s.
+    """
+
     version: int
     features: int
-    landlock_abi: int
-    layers: Layer
+    landlock_abi: int = 0
+    filter: int = 0
+    layers: Mapping[Layer, Report] = field(default_factory=dict, hash=False)
+
+    @property
+    def contained(self) -> bool:
+        """The end of the first process is the end of all: the kernel's promise for a pid namespace."""
+        report = self.layers.get(Layer.PID_NAMESPACE)
+        return report is not None and report.verdict is Verdict.ENFORCED
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +230,7 @@ def _decode(kind: int, payload: bytes) -> Reply:
         if kind == FrameType.LAUNCHED:
             return Launched(_pid(int.from_bytes(_exactly(payload, 4), "little")))
         if kind == FrameType.HELLO:
-            version, features, abi, layers = _HELLO.unpack(payload)
-            return Hello(version, features, abi, Layer(layers & 15))
+            return _decode_hello(payload)
         if kind == FrameType.ERROR:
             errno = _errno(int.from_bytes(payload[:4], "little"))
             stage, _, rest = payload[4:].partition(b"\0")
@@ -190,6 +239,25 @@ def _decode(kind: int, payload: bytes) -> Reply:
     except (struct.error, ValueError) as error:
         raise ProtocolError(f"a reply of type {kind} that does not parse") from error
     raise ProtocolError(f"a reply of unknown type {kind}")
+
+
+# Most sandboxes of a process say the same.
+@lru_cache(maxsize=8)
+def _decode_hello(payload: bytes) -> Hello:
+    version, features = _PAIR.unpack_from(payload)
+    if version != PROTOCOL_VERSION:  # the rest may mean something else there; nobody goes on with such a helper
+        return Hello(version, features)
+    _, _, abi, count, filter_ = _HELLO.unpack_from(payload)
+    if count > len(Layer):
+        raise ValueError(f"{count} layers")
+    _exactly(payload, _HELLO.size + count * _REPORT.size)
+    layers = {
+        Layer(layer): Report(Verdict(verdict), detail)
+        for layer, verdict, detail in _REPORT.iter_unpack(payload[_HELLO.size :])
+    }
+    if len(layers) != count:
+        raise ValueError("a layer twice")
+    return Hello(version, features, abi, filter_, MappingProxyType(layers))
 
 
 def _decode_exit(payload: bytes) -> Exit:
@@ -245,6 +313,15 @@ def _exactly(payload: bytes, length: int) -> bytes:
     if len(payload) != length:
         raise ValueError(f"{len(payload)} bytes, not {length}")
     return payload
+
+
+@lru_cache(maxsize=16)
+def hash_filter(program: bytes) -> int:
+    """FNV-1a over the instructions of a filter, 8 bytes each: what the helper says of the one that it loaded."""
+    value = 0xCBF29CE484222325
+    for (instruction,) in struct.iter_unpack("<Q", program):
+        value = (value ^ instruction) * 0x100000001B3 & 0xFFFF_FFFF_FFFF_FFFF
+    return value
 
 
 def encode_start(

@@ -21,6 +21,10 @@ def real_source(path: str, what: str) -> str:
         raise ConfigurationError(f"{what}: {path} leads through a symbolic link; name {real}")
     if any(real == tree or real.startswith(tree + "/") for tree in _KERNEL):
         raise ConfigurationError(f"{what}: {real} is the kernel's own state; the sandbox has its own")
-    if stat.S_ISSOCK(os.stat(real).st_mode):
+    try:
+        mode = os.stat(real, follow_symlinks=False).st_mode
+    except OSError as error:  # it was there a moment ago
+        raise ConfigurationError(f"{what}: {real} cannot be used: {error}") from error
+    if stat.S_ISSOCK(mode):
         raise ConfigurationError(f"{what}: {real} is a socket of the host; code inside could talk to whoever listens")
     return real

@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,8 @@ class Blueprint:
     """The directories of ``scratch`` before any command has run: empty, the inner ones first. Removing them takes no
     descriptor, which may be what is missing when a start fails."""
     command_owner: int | None = None
+    inherited: Mapping[int, int] = field(default_factory=dict)
+    """Descriptors for the helper, by their numbers there. Whoever made them closes them."""
     holding: Holding = NO_HOLDING
     helper: HelperProgram | None = None
     """``None``: the native one, and an error where it is missing."""
@@ -77,7 +79,7 @@ def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | N
     group: SandboxGroup | None = None
     try:
         group = blueprint.holding.make(blueprint.backend)
-        client = HelperClient(blueprint.helper or _native(), blueprint.plan)
+        client = HelperClient(blueprint.helper or _native(), blueprint.plan, blueprint.inherited)
         yield client, group
     except BaseException as error:
         if client is not None:

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-import os
-import random
+import asyncio
+import contextlib
 from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
+from functools import partial
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
-from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
+from isandbox.errors import SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
-from isandbox_backends._shared.holding import NativeOptions, hold, usable_controllers, with_groups
+from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
-from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
-from isandbox_backends._shared.protocol import Layer
-from isandbox_backends._shared.sources import real_source
+from isandbox_backends._shared.plan import Hostname, Mode, ModeRecord, Record, Seccomp, Sysctl
+from isandbox_backends._shared.protocol import Layer, hash_filter
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
+from isandbox_backends.seccomp.covers import Source
 from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
+from isandbox_backends.seccomp.identity import Identity, identify, is_ready, look, make_ready
+from isandbox_backends.seccomp.identity import check as check_ids
 from isandbox_backends.seccomp.landlock import landlock_records
-from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
-from isandbox_backends.seccomp.view import host_view
+from isandbox_backends.seccomp.layers import WAIVABLE_NAMES, OfIds, expected, verified
+from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, mount_plan, writable_paths
+from isandbox_backends.seccomp.options import SeccompOptions
+from isandbox_backends.seccomp.sources import mounted
+from isandbox_backends.seccomp.view import host_view, outside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from isandbox.backend import CreateRequest
     from isandbox.policy import Capabilities, Policy, Quotas
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
-    from isandbox_backends._shared.protocol import Hello
+    from isandbox_backends._shared.holding import Holding
+    from isandbox_backends.seccomp.ids import Ids
+    from isandbox_backends.seccomp.layers import Expected
+    from isandbox_backends.seccomp.profiles import ProfileName
+    from isandbox_backends.seccomp.subordinate import Grant, Refused
 
-# CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
-_NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
-# Root maps a range of ids that nobody has: 65,536 of them per sandbox, from 2**30 on.
-_RANGE = 65_536
-_FIRST_ID = 1 << 30
-_RANGES = 8_192
+# CLONE_NEW* of linux/sched.h
+_NAMESPACES = {
+    Layer.MOUNT_NAMESPACE: 0x00020000,
+    Layer.CGROUP_NAMESPACE: 0x02000000,
+    Layer.UTS_NAMESPACE: 0x04000000,
+    Layer.IPC_NAMESPACE: 0x08000000,
+    Layer.USER_NAMESPACE: 0x10000000,
+    Layer.PID_NAMESPACE: 0x20000000,
+    Layer.NET_NAMESPACE: 0x40000000,
+}
 
 # Of the sandbox's own user namespace. The kernel counts inotify for the user who made the namespace as well: 128 instances
 # for everything that this user runs. And a second layer under the filter: no user namespaces inside.
@@ -63,8 +77,8 @@ class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"
-    options = NativeOptions
-    waivable = frozenset({"landlock"})
+    options = SeccompOptions
+    waivable = WAIVABLE_NAMES
 
     def unavailable(self) -> str | None:
         if (missing := helper_missing()) is not None:
@@ -83,13 +97,27 @@ class SeccompBackend(Backend):
         return replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, usable_controllers()))
 
     async def create(self, request: CreateRequest) -> ISandbox:
-        return await start_async(self._blueprint(request))
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
+        if not is_ready(mappable):
+            # A thread: programs are run, and nothing else may wait for them.
+            left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
+            request = replace(request, start_timeout=left)
+        with self._blueprint(request, holding, mappable) as blueprint:
+            return await start_async(blueprint)
 
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
-        return start_blocking(self._blueprint(request))
+        holding = hold(request.policy, request.options.cgroup, self.name)
+        mappable = look(request.options, holding.place)
+        if not is_ready(mappable):
+            request = replace(request, start_timeout=make_ready(mappable, request.start_timeout))
+        with self._blueprint(request, holding, mappable) as blueprint:
+            return start_blocking(blueprint)
 
-    def check(self, policy: Policy, options: NativeOptions) -> None:
-        check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
+    def check(self, policy: Policy, options: SeccompOptions) -> None:
+        holding = hold(policy, options.cgroup, self.name)
+        check_ids(options, holding.place)
+        check_cpus(policy, self.name, holding.held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
                 "quotas.disk: this workspace is a directory of the host, which has no limit of its own; leave workspace out, "
@@ -98,49 +126,52 @@ class SeccompBackend(Backend):
                 backend=self.name,
             )
 
-    def _blueprint(self, request: CreateRequest) -> Blueprint:
+    @contextlib.contextmanager
+    def _blueprint(self, request: CreateRequest, holding: Holding, mappable: Grant | Refused | None) -> Iterator[Blueprint]:
+        """With the sandbox's ids, which are locked in here and afterwards by the helper alone."""
         policy = request.policy
-        holding = hold(policy, request.options.cgroup, self.name)
-        root = os.geteuid() == 0
-        mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
         try:
             host_view()
         except OSError as error:  # only the first time: it is remembered
             raise SandboxError(f"the sandbox did not start: the host cannot be looked at: {error}") from error
-        first_id = _FIRST_ID + _RANGE * random.randrange(_RANGES) if root else None  # noqa: S311 - not a secret
-        return Blueprint(
-            backend=self.name,
-            capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
-            request=request,
-            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held),
-            holding=holding,
-            env={**ENVIRONMENT, **policy.env},
-            cwd=WORKSPACE,
-            workspace=WORKSPACE,
-            layers=_layers,
-            explain=explain,
-            command_owner=None if first_id is None else first_id + COMMAND_UID,
-        )
+        workspace, mounts = mounted(policy)
+        identity = identify(policy, request.options, mappable)
+        profile = request.options.profile
+        try:
+            yield Blueprint(
+                backend=self.name,
+                capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
+                request=request,
+                plan=compile_plan(policy, workspace, mounts, identity.ids, holding.held, profile=profile),
+                holding=holding,
+                env={**ENVIRONMENT, **policy.env},
+                cwd=WORKSPACE,
+                workspace=WORKSPACE,
+                layers=partial(verified, _expected(policy, holding.held, profile, identity)),
+                explain=explain,
+                command_owner=identity.ids.command_owner,
+                inherited=identity.inherited,
+            )
+        finally:
+            identity.close()
 
 
 def compile_plan(
     policy: Policy,
     workspace: Source | None,
     mounts: list[Source],
-    first_id: int | None,
+    ids: Ids,
     held: frozenset[str] = frozenset(),
+    *,
+    profile: ProfileName = "default",
 ) -> list[Record]:
-    """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user.
-    ``held``: quotas that a control group holds.
-    """
+    """The whole policy as records. ``held``: quotas that a control group holds. ``profile``: of system calls."""
     quotas = policy.quotas
-    split = first_id is not None
-    uid, gid = (first_id, first_id) if split else (os.geteuid(), os.getegid())
-    maps = f"0 {uid} {_RANGE}" if split else f"{COMMAND_UID} {uid} 1"
-    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    flags = Mode.NAMESPACES | Mode.LOOPBACK
+    flags |= (Mode.SPLIT_UID if ids.split else Mode(0)) | (Mode.OPEN_EARLY if ids.early else Mode(0))
     mode = ModeRecord(
-        flags=flags,
-        clone_flags=_NAMESPACES,
+        flags=flags if Layer.KEYRING.word in policy.waive else flags | Mode.KEYRING,
+        clone_flags=sum(flag for layer, flag in _NAMESPACES.items() if layer.word not in policy.waive),
         command_uid=COMMAND_UID,
         command_gid=COMMAND_UID,
         pids=quotas.pids or 0,
@@ -149,48 +180,30 @@ def compile_plan(
     )
     return [
         mode,
-        IdMaps(maps, maps if split else f"{COMMAND_UID} {gid} 1"),
+        ids.maps,
+        outside(),
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
         *_SYSCTLS,
-        Hostname("sandbox"),
+        *(() if Layer.UTS_NAMESPACE.word in policy.waive else (Hostname("sandbox"),)),
         *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
         *affinity_records(policy, held),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None and "cpus" not in held)),
+        Seccomp(_filter(quotas, held, profile)),
     ]
+
+
+def _filter(quotas: Quotas, held: frozenset[str], profile: ProfileName) -> bytes:
+    return compile_filter(machine(), profile=profile, pin_cpus=quotas.cpus is not None and "cpus" not in held)
+
+
+def _expected(policy: Policy, held: frozenset[str], profile: ProfileName, identity: Identity) -> Expected:
+    """From the policy, not from the plan: what became of the plan on its way is what is to be found out."""
+    program = _filter(policy.quotas, held, profile)
+    ids = OfIds(identity.ids.split, identity.split, identity.distinct)
+    return expected(ids, filter=hash_filter(program), profile=profile, waived=policy.waive)
 
 
 def _scratch_size(quotas: Quotas) -> int | None:
     """The disk quota, and at most half of the memory quota: a full tmpfs leaves room for the command that empties it."""
     memory, disk = quotas.size("memory"), quotas.size("disk")
     return min((size for size in (disk, memory and max(4096, memory // 2)) if size is not None), default=None)
-
-
-def _workspace(policy: Policy) -> Source | None:
-    """The caller's directory, or ``None`` for one in scratch space."""
-    if policy.workspace is None:
-        return None
-    source = _source(policy.workspace.path, "workspace", WORKSPACE, policy.workspace.mode == "rw")
-    if not source.is_dir:
-        raise ConfigurationError(f"workspace: {source.path} is not a directory")
-    return source
-
-
-def _source(path: str, what: str, target: str, writable: bool) -> Source:
-    real = real_source(path, what)
-    # Root's sandboxes have ids of their own: what is mounted must appear as theirs. A user's sandbox is the user.
-    return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
-
-
-def _layers(hello: Hello) -> Mapping[str, str]:
-    landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
-    split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
-    namespaces = ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")
-    return {
-        **{f"{name} namespace": "enforced" for name in namespaces},
-        "capabilities": "enforced",
-        "no_new_privs": "enforced",
-        "seccomp": "enforced",
-        "landlock": landlock,
-        "separate uid for the helper": split,
-    }

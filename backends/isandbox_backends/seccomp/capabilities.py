@@ -9,6 +9,10 @@ _MEMORY_NOTE = (
     "what nobody has mapped (a memfd, full pipes and sockets) is not seen"
 )
 _CPU_NOTE = "a child that nobody waits for, because its parent ignores SIGCHLD, takes its CPU time with it when it ends"
+_DENY_NOTE = (
+    "paths of files and directories that exist, no patterns; a file that the host replaces meanwhile is seen, a directory's new "
+    "entries are not"
+)
 _WEAKNESSES = (
     "shares the host's kernel",
     "without a control group, memory and CPU time can be overshot between two looks, of 50 ms at most",
@@ -33,7 +37,7 @@ CAPABILITIES = Capabilities(
         "workspace.ro": KERNEL,
         "workspace.overlay": unsupported("use mode='ro' or 'rw'"),
         "workspace.copy": unsupported("copy the directory yourself and use mode='rw'"),
-        "workspace.deny": unsupported("mount only what may be seen"),
+        "workspace.deny": Enforcement("kernel", note=_DENY_NOTE),
         "mounts": KERNEL,
         "network.none": KERNEL,
         "network.hosts": unsupported("leave network out: there is none inside"),

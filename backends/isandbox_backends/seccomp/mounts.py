@@ -1,14 +1,13 @@
 """The mount plan: policy and host view to records, a pure function.
 
 Order: programs, /etc, /dev, /proc, scratch space, workspace, then the caller's mounts from shallow to deep, so that the
-most specific one wins. A mount point is made only where the sandbox's own empty root is; nothing is ever created in a
-directory of the host.
+most specific one wins, each followed by the covers over what it must not show. A mount point is made only where the sandbox's
+own empty root is; nothing is ever created in a directory of the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
@@ -28,6 +27,7 @@ from isandbox_backends._shared.plan import (
     Symlink,
     Tmpfs,
 )
+from isandbox_backends.seccomp.covers import Source, plan_covers
 from isandbox_backends.seccomp.view import HostView
 
 WORKSPACE = "/workspace"
@@ -47,27 +47,34 @@ _NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices:
 _RESERVED = ("/proc", "/dev", "/sys")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A resolved host path that the caller mounts. ``owner_is_user``: its owner appears as the command's user."""
-
-    path: str
-    target: str
-    writable: bool
-    is_dir: bool
-    owner_is_user: bool = False
-
-
 def mount_plan(
     view: HostView, workspace: Source | None, mounts: Sequence[Source], *, scratch: int | None = None
 ) -> list[Mountable]:
     """``workspace``: ``None`` for one in scratch space. ``scratch``: bytes of all scratch space together, which is one
     tmpfs; without it half of the machine's memory, tmpfs's own default.
+
+    Raises `ConfigurationError` for two mounts at one place, and for a place where none can stand.
     """
-    inside = [Directory("workspace"), Rebind("tmp/workspace", "workspace") if workspace is None else _bind(workspace)]
+    everything = [*mounts] if workspace is None else [workspace, *mounts]
+    _all_differ(everything)
+    covers = plan_covers(sorted(everything, key=lambda source: source.target))
+    inside: list[Mountable] = [*covers.store, Directory("workspace")]
+    if workspace is None:
+        inside.append(Rebind("tmp/workspace", "workspace"))
+    else:
+        inside += [_bind(workspace), *covers.after.pop(WORKSPACE, ())]
     # Last, over the tmpfs itself: from here on /tmp is only its own directory of it.
     plan = [*_same_for_all(view, scratch), *inside, Rebind("tmp/tmp", "tmp")]
-    return plan + _callers(mounts, plan)
+    return plan + _callers(mounts, plan, covers.after)
+
+
+def _all_differ(sources: Sequence[Source]) -> None:
+    taken: dict[str, str] = {}
+    for source in sorted(sources, key=lambda source: (source.target, source.path)):
+        if source.target in taken:
+            both = f"both {taken[source.target]} and {source.path}"
+            raise ConfigurationError(f"mounts: {both} at {source.target}; give one of them another place")
+        taken[source.target] = source.path
 
 
 def writable_paths(workspace: Source | None, mounts: Sequence[Source]) -> list[str]:
@@ -152,8 +159,10 @@ def _bind(source: Source) -> Bind:
     return Bind(source.path, source.target.lstrip("/"), attributes, idmap=idmap, recursive=not mapped)
 
 
-def _callers(mounts: Sequence[Source], inside: Sequence[Mountable]) -> list[Mountable]:
-    """``inside``: the plan so far, which says where directories can be made and where the host's begin."""
+def _callers(mounts: Sequence[Source], inside: Sequence[Mountable], after: Mapping[str, list[Mountable]]) -> list[Mountable]:
+    """``inside``: the plan so far, which says where directories can be made and where the host's begin. ``after``: what follows
+    a mount, by its target.
+    """
     plan: list[Mountable] = []
     entries = [record for record in inside if isinstance(record, (Directory, File, Symlink))]
     # What was made below tmp is covered by its own directory of it.
@@ -165,7 +174,7 @@ def _callers(mounts: Sequence[Source], inside: Sequence[Mountable]) -> list[Moun
             raise ConfigurationError(f"mounts: nothing of the host may stand at {target}: the sandbox has its own")
         if not any(target.is_relative_to(place) for place in covered):
             plan += _mount_point(target, source.is_dir, made)
-        plan.append(_bind(source))
+        plan += [_bind(source), *after.get(source.target, ())]
         covered.append(target)
     return plan
 

@@ -89,7 +89,7 @@ def doctor(*, json_: bool) -> None:
     With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE" or "platform", reason: null when it can run)
     and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
     quotas and policies (name to kind: "kernel", "watched" or "unsupported", period in seconds, note, instead), verbs,
-    weaknesses.
+    weaknesses, layers (name to "enforced" or "absent", with more in brackets; of the sandbox that was tried).
     """  # noqa: D301 - as above
     from isandbox.cli._doctor import doctor_command
 

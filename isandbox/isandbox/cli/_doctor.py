@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from isandbox._registry import canonical_names, is_built_in, load_backend
@@ -31,6 +31,8 @@ class Finding:
     """Why it cannot run, with what to do about it; ``None`` when it can."""
     tried: bool = False
     capabilities: Capabilities | None = None
+    layers: Mapping[str, str] = field(default_factory=dict)
+    """Of the sandbox that was tried, as in its `info`: what its helper found in force."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +64,20 @@ def examine(name: str, aliases: tuple[str, ...] = ()) -> Finding:
         if reason is not None:
             return Finding(name, aliases, reason)
         capabilities = backend.capabilities()
-        if is_built_in(name):
-            _try(name)
+        layers = _try(name) if is_built_in(name) else {}
     except (SandboxError, OSError) as error:
         return Finding(name, aliases, _without_name(str(error), name))
     except Exception as error:  # somebody else's module: whatever it raises is the finding
         return Finding(name, aliases, f"its module fails: {type(error).__name__}: {error}")
-    return Finding(name, aliases, None, tried=is_built_in(name), capabilities=capabilities)
+    return Finding(name, aliases, None, tried=is_built_in(name), capabilities=capabilities, layers=layers)
 
 
-def _try(name: str) -> None:
+def _try(name: str) -> Mapping[str, str]:
     from isandbox.sync import create_sandbox
 
     with create_sandbox(name) as sandbox:
         sandbox.exec(["true"], timeout=20).check()
+        return sandbox.info.layers
 
 
 def examine_default(findings: list[Finding]) -> Default:
@@ -116,6 +118,7 @@ def _backend_object(found: Finding) -> dict[str, Any]:
         row["policies"] = {name: asdict(entry) for name, entry in record.policies.items()}
         row["verbs"] = sorted(record.verbs)
         row["weaknesses"] = list(record.weaknesses)
+        row["layers"] = dict(found.layers)
     return row
 
 
@@ -130,6 +133,7 @@ def _lines(findings: list[Finding], default: Default) -> Iterator[str]:
         yield f"{found.name}{also}: {said}; isolation {found.capabilities.isolation}"
         yield from _table("quotas", found.capabilities.quotas)
         yield from _table("policies", found.capabilities.policies)
+        yield from _layers(found.layers)
         if found.capabilities.verbs:
             yield f"    verbs     {', '.join(sorted(found.capabilities.verbs))}"
         yield from (f"    weakness  {sentence}" for sentence in found.capabilities.weaknesses)
@@ -149,6 +153,14 @@ def _table(title: str, entries: Mapping[str, Enforcement]) -> Iterator[str]:
         yield f"    {title:<9} {', '.join(held)}"
     if refused:
         yield f"    refused   {', '.join(refused)}"
+
+
+def _layers(layers: Mapping[str, str]) -> Iterator[str]:
+    """Those in force in one line, those that are not with the reason."""
+    in_force = [name + word.removeprefix("enforced") for name, word in layers.items() if word.startswith("enforced")]
+    if in_force:
+        yield f"    layers    {', '.join(in_force)}"
+    yield from (f"    no layer  {name}: {word}" for name, word in layers.items() if not word.startswith("enforced"))
 
 
 def describe(entry: Enforcement) -> str:

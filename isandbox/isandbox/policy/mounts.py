@@ -53,6 +53,9 @@ class Mount:
     ``source`` is looked up when the sandbox is created. A path that leads through a symbolic link is refused; the message has the
     real one.
     ``target`` is absolute and normal (no ``..``, no ``//``).
+
+    A backend that isolates hides well-known credentials and sockets below a directory that is mounted. A mount of such a
+    place itself shows it. It does not take a home directory, or what one is in, as ``"rw"``.
     """
 
     source: str
@@ -76,6 +79,8 @@ class Workspace:
 
     ``mode``: ``"rw"`` writes through to the host, ``"ro"`` forbids writes, ``"copy"`` gives the sandbox a private copy,
     ``"overlay"`` a copy-on-write view. What a backend cannot do it refuses.
+    ``deny``: places, relative to ``path``, that commands neither see nor change. What a backend takes for one, a pattern or a
+    path that exists, is in its capability record (``workspace.deny``); the rest is refused.
     """
 
     path: str

@@ -76,13 +76,14 @@ class Policy:
         for name, value, kind in (("workspace", self.workspace, Workspace), ("quotas", self.quotas, Quotas)):
             if not isinstance(value, kind) and (value is not None or kind is Quotas):
                 raise ConfigurationError(f"{name}: a {kind.__name__} record, not {type(value).__name__}")
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
         for mount in self.mounts:
             if not isinstance(mount, Mount):
                 raise ConfigurationError(f"mounts: Mount records, not {mount!r}")
             if mount.target in seen:
-                raise ConfigurationError(f"mounts: two mounts at {mount.target}")
-            seen.add(mount.target)
+                first, second = sorted((seen[mount.target], mount.source))
+                raise ConfigurationError(f"mounts: two mounts at {mount.target}: {first} and {second}")
+            seen[mount.target] = mount.source
 
     def __reduce__(self) -> tuple[object, ...]:
         env = dict(self.env)

@@ -19,7 +19,8 @@ from isandbox_backends._shared.plan import encode_plan
 from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Hello, StartFailed
 from isandbox_backends.seccomp.backend import compile_plan
-from isandbox_backends.seccomp.mounts import Source
+from isandbox_backends.seccomp.covers import Source
+from isandbox_backends.seccomp.ids import single
 
 NOBODY = 54321
 DEADLINE = 20.0
@@ -86,7 +87,7 @@ def main() -> None:
     helper = os.open(path, os.O_PATH)
     give_up_root()
     workspace = Source(sys.argv[1], "/workspace", writable=True, is_dir=True)
-    print(encode_plan(compile_plan(Policy(), workspace, [], None)).hex(), flush=True)
+    print(encode_plan(compile_plan(Policy(), workspace, [], single(os.geteuid(), os.getegid()))).hex(), flush=True)
     for line in sys.stdin:
         print(attempt(helper, bytes.fromhex(line)), flush=True)
 

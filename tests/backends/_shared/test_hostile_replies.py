@@ -9,6 +9,8 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from isandbox import ProcessSpec, SandboxLostError
+from isandbox import BackendUnavailableError, ProcessSpec, SandboxLostError
 from isandbox_backends._shared import fileverbs
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.exchange import Exchange
@@ -30,10 +32,14 @@ from isandbox_backends._shared.protocol import (
     Exit,
     Hello,
     Launched,
+    Layer,
     ProtocolError,
+    Report,
     Started,
     StartFailed,
+    Verdict,
 )
+from isandbox_backends.seccomp.layers import OfIds, expected, told, verified
 
 LARGEST = (1 << 32) - 1
 READ = 4096  # what the host takes from a socket or pipe at a time
@@ -69,8 +75,23 @@ exits = st.builds(
 )  # fmt: skip
 starteds = st.builds(lambda number, pid: frame(4, struct.pack("<II", number, pid)), numbers, numbers)
 texts = st.binary(max_size=60)
+reports = st.lists(
+    st.builds(partial(struct.pack, "<HHI"), st.integers(0, 20), st.sampled_from([0, 0, 1, 2, 3, 0xFFFF]), numbers), max_size=20
+)
+
+
+def hello_frame(
+    version: int, words: tuple[int, int, int] = (1, 0, 0), count: int | None = None, reports: Sequence[bytes] = ()
+) -> bytes:
+    """``words``: features, Landlock ABI, filter."""
+    announced = len(reports) if count is None else count
+    return frame(1, struct.pack("<IIIIQ", version, *words[:2], announced, words[2]) + b"".join(reports))
+
+
+versions = st.one_of(st.just(PROTOCOL_VERSION), numbers)
+hellos = st.builds(hello_frame, versions, st.tuples(numbers, numbers, wide), st.one_of(st.none(), numbers), reports)
 others = st.one_of(
-    st.builds(lambda *words: frame(1, struct.pack("<IIII", *words)), *[numbers] * 4),
+    hellos,
     st.builds(lambda number, text: frame(2, struct.pack("<I", number) + text), numbers, texts),
     st.builds(lambda pid: frame(3, struct.pack("<I", pid)), numbers),
     st.builds(frame, st.integers(0, 65535), texts, st.one_of(st.just(0), st.integers(0, 65535))),
@@ -91,9 +112,39 @@ def check_reply(reply: Any) -> None:
     assert isinstance(reply, (Hello, StartFailed, Launched, Started, Exit))
     if isinstance(reply, (Launched, Started)):
         assert 0 < reply.pid <= 1 << 22
+    if isinstance(reply, Hello):
+        assert all(isinstance(layer, Layer) and isinstance(found.verdict, Verdict) for layer, found in reply.layers.items())
+        assert reply.contained == (
+            reply.layers.get(Layer.PID_NAMESPACE, Report(Verdict.NOT_PLANNED)).verdict == Verdict.ENFORCED
+        )
+        check_judgement(reply)
     if isinstance(reply, StartFailed):
         assert 0 <= reply.errno <= 4095
         os.strerror(reply.errno)
+
+
+def check_judgement(hello: Hello) -> None:
+    """Whatever it says: every layer is told, and a sandbox is only made when each that is required is said to be in force."""
+    wanted = expected(OfIds(True, "enforced", "enforced"), filter=77)
+    words = told(wanted, hello)
+    assert set(words) == {*(layer.word for layer in Layer), "distinct_ids"}
+    assert all(word.startswith(("enforced", "absent (")) and len(word) < 200 for word in words.values())
+    in_force = hello.filter == 77 and all(word.startswith("enforced") for word in words.values())
+    try:
+        assert verified(wanted, hello) == words
+        assert in_force
+    except BackendUnavailableError:
+        assert not in_force
+
+
+@given(hellos)
+def test_hostile_hellos(raw: bytes) -> None:
+    """A hello of any numbers is refused as a whole, or told and judged layer by layer."""
+    try:
+        for reply in Decoder().feed(raw):
+            check_reply(reply)
+    except ProtocolError:
+        pass
 
 
 @given(st.lists(damaged(), max_size=12), st.lists(st.integers(1, READ), min_size=1, max_size=5))
@@ -252,7 +303,7 @@ def test_the_pid_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
         assert shell.stdout is not None
         shell.stdout.readline()
         (stranger,) = psutil.Process(shell.pid).children()
-        raw = frame(3, struct.pack("<I", stranger.pid)) + frame(1, struct.pack("<IIII", PROTOCOL_VERSION, 1, 0, 0))
+        raw = frame(3, struct.pack("<I", stranger.pid)) + hello_frame(PROTOCOL_VERSION)
         program = tmp_path / "helper"
         program.write_text(SPEAKER.format(python=sys.executable, raw=raw.hex()))
         program.chmod(0o700)

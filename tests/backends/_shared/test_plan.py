@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -13,19 +13,27 @@ from isandbox_backends._shared.plan import (
     Affinity,
     Allow,
     Bind,
+    Cover,
     Devpts,
     Directory,
     File,
     Hostname,
     IdMaps,
+    IdUse,
     Landlock,
     Mode,
     ModeRecord,
+    Outside,
     Proc,
+    Rebind,
+    Record,
     Rlimit,
     Seccomp,
+    Store,
     Symlink,
+    Sysctl,
     Tmpfs,
+    View,
     encode_plan,
 )
 
@@ -35,7 +43,7 @@ GOLDEN: list[tuple[Any, int, bytes]] = [
         1,
         struct.pack("<QIIIIQQ", 0x10, 5, 1000, 1001, 256, 1 << 30, 5),
     ),
-    (IdMaps("0 1 2", "3 4 5"), 2, b"0 1 2\x003 4 5\0"),
+    (IdMaps("0 1 2", "3 4 5", IdUse.OWNER, 9), 2, struct.pack("<II", 4, 9) + b"0 1 2\x003 4 5\0"),
     (Bind("/s", "t", 7, idmap=True, recursive=False), 3, struct.pack("<IIII", 7, 1, 0, 0) + b"/s\0t\0"),
     (Tmpfs("tmp", "mode=1777"), 4, struct.pack("<II", 6, 0) + b"mode=1777\0tmp\0"),
     (Proc("proc"), 5, b"proc\0"),
@@ -49,6 +57,13 @@ GOLDEN: list[tuple[Any, int, bytes]] = [
     (Allow("/tmp", 3), 13, struct.pack("<Q", 3) + b"/tmp\0"),
     (Seccomp(b"12345678"), 14, b"12345678"),
     (Affinity((0, 65)), 15, struct.pack("<QQ", 1, 2)),
+    (Rebind("tmp/tmp", "tmp"), 16, b"tmp/tmp\0tmp\0"),
+    (Sysctl("user/max_user_namespaces", "0"), 17, b"user/max_user_namespaces\x000\0"),
+    (Store("tmp/store"), 18, b"tmp/store\0"),
+    (View("workspace", "view"), 19, b"workspace\0view\0"),
+    (Cover("view/a", "view", in_store=True), 20, struct.pack("<IIII", 1, 0, 4, 0) + b"directory\0view/a\0"),
+    (Cover("m/a", "m", "room", needed=True), 20, struct.pack("<IIII", 0, 1, 1, 0) + b"room\0m/a\0"),
+    (Outside((1, 2, 3, 4, 5, 6, 1 << 40)), 21, struct.pack("<7Q", 1, 2, 3, 4, 5, 6, 1 << 40)),
 ]
 
 
@@ -75,8 +90,9 @@ def test_golden_bytes(record: Any, tag: int, payload: bytes) -> None:
 
 
 def test_every_tag_has_a_row() -> None:
-    """Fifteen tags, in plan.h's order."""
-    assert [tag for _, tag, _ in GOLDEN] == list(range(1, 16))
+    """Each kind of record stands above, with a number of its own."""
+    assert {type(record) for record, _, _ in GOLDEN} == set(get_args(Record))
+    assert sorted({tag for _, tag, _ in GOLDEN}) == list(range(1, len(get_args(Record)) + 1))
 
 
 @given(st.lists(st.sampled_from(GOLDEN), max_size=20))

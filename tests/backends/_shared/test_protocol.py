@@ -17,10 +17,12 @@ from isandbox_backends._shared.protocol import (
     Launched,
     Layer,
     ProtocolError,
+    Report,
     Started,
     StartFailed,
     StartFlag,
     StartStage,
+    Verdict,
     encode_kill,
     encode_signal,
     encode_start,
@@ -35,10 +37,20 @@ def exit_frame(*, fault: int = 0, stage: int = 0, errno: int = 0, limits: int = 
     return frame(5, struct.pack("<IiIIIIIIQQQ", 7, 9, fault, limits, errno, stage, 1, 2048, 1_500_000, 500_000, 3_000_000))
 
 
+def hello(count: int, reports: bytes) -> bytes:
+    return struct.pack("<IIIIQ", 3, 1, 6, count, 7) + reports
+
+
 NONE: frozenset[Any] = frozenset()
 EVERY = frozenset({"pids", "disk", "open_files", "file_size"})
 REPLIES: list[tuple[bytes, Any]] = [
-    (frame(1, struct.pack("<IIII", 1, 1, 6, 0xFF)), Hello(1, 1, 6, Layer(15))),
+    (frame(1, struct.pack("<IIIIQ", 3, 1, 6, 0, 7)), Hello(3, 1, 6, 7)),
+    (
+        frame(1, struct.pack("<IIIIQ", 3, 1, 6, 2, 1 << 63) + struct.pack("<HHIHHI", 16, 0, 0, 17, 2, 5)),
+        Hello(3, 1, 6, 1 << 63, {Layer.LANDLOCK: Report(Verdict.ENFORCED), Layer.SECCOMP: Report(Verdict.NOT_IN_EFFECT, 5)}),
+    ),
+    (frame(1, struct.pack("<IIII", 2, 1, 6, 15)), Hello(2, 1)),
+    (frame(1, struct.pack("<II", 9, 1) + b"whatever a later one says"), Hello(9, 1)),
     (frame(2, struct.pack("<I", 13) + b"mount proc\0/proc\0"), StartFailed(13, "mount proc", "/proc")),
     (frame(2, struct.pack("<I", 1) + b"no end"), StartFailed(1, "no end", "")),
     (frame(2, struct.pack("<I", 1) + b"\xff\0\xfe\0"), StartFailed(1, "\ufffd", "\ufffd")),
@@ -112,7 +124,15 @@ def test_well_framed_nonsense(kind: int, payload: bytes) -> None:
         pytest.param(frame(3, struct.pack("<I", 0)), id="pid 0, which is everybody"),
         pytest.param(frame(3, struct.pack("<I", 0xFFFFFFFF)), id="pid -1"),
         pytest.param(frame(4, struct.pack("<II", 1, 1 << 31)), id="a pid past 31 bits"),
-        pytest.param(frame(1, b"\1\0\0\0"), id="a short hello"),
+        pytest.param(frame(1, b"\3\0\0\0"), id="a short hello"),
+        pytest.param(frame(1, hello(1, b"")), id="a hello without the layers that it announces"),
+        pytest.param(frame(1, hello(0, bytes(8))), id="a hello with a layer that it does not announce"),
+        pytest.param(frame(1, hello(1 << 29, b"")), id="a hello with more layers than there are bytes"),
+        pytest.param(frame(1, hello(19, struct.pack("<HHI", 1, 0, 0) * 19)), id="more layers than there are"),
+        pytest.param(frame(1, hello(2, struct.pack("<HHI", 1, 0, 0) * 2)), id="a layer twice"),
+        pytest.param(frame(1, hello(1, struct.pack("<HHI", 0, 0, 0))), id="layer 0"),
+        pytest.param(frame(1, hello(1, struct.pack("<HHI", 19, 0, 0))), id="an unknown layer"),
+        pytest.param(frame(1, hello(1, struct.pack("<HHI", 1, 3, 0))), id="an unknown verdict"),
     ],
 )
 def test_what_is_no_reply(raw: bytes) -> None:

@@ -12,22 +12,27 @@ from isandbox_backends._shared.plan import (
     Affinity,
     Allow,
     Bind,
+    Cover,
     Devpts,
     Directory,
     File,
     Hostname,
     IdMaps,
+    IdUse,
     Landlock,
     Mode,
     ModeRecord,
+    Outside,
     Proc,
     Rebind,
     Record,
     Rlimit,
     Seccomp,
+    Store,
     Symlink,
     Sysctl,
     Tmpfs,
+    View,
     encode_plan,
 )
 from isandbox_backends._shared.protocol import Meter, StartFlag, encode_kill, encode_signal, encode_start
@@ -37,11 +42,12 @@ NAMESPACES = 0x7E020000
 
 def isolated(*, split: bool) -> list[Record]:
     """One of each record that a plan can hold."""
-    flags = Mode.NAMESPACES | Mode.LOOPBACK | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
-    maps = "0 100000 65536" if split else "1000 1000 1"
+    flags = Mode.NAMESPACES | Mode.LOOPBACK | Mode.KEYRING | (Mode.SPLIT_UID | Mode.OPEN_EARLY if split else Mode(0))
+    maps = "0 100000 65536" if split else "0 32768 1\n1000 65536 1"
     return [
         ModeRecord(flags, NAMESPACES, 1000, 1000, pids=64, memory=1 << 28, cpu_ns=10**9),
-        IdMaps(maps, maps),
+        IdMaps(maps, maps, IdUse.CLAIM | (IdUse.OWNER if split else IdUse.OUTER), 100001),
+        Outside((1, 2, 3, 4, 5, 6, 0)),
         Bind("/usr", "usr", idmap=2 if split else 0),
         Bind("/missing", "missing", optional=True, recursive=False),
         Tmpfs("tmp", "mode=1777,size=1m"),
@@ -52,6 +58,11 @@ def isolated(*, split: bool) -> list[Record]:
         Symlink("usr/bin", "bin"),
         File("etc/passwd", b"user:x:1000:1000::/home:/bin/sh\n"),
         File("dev/null"),
+        Directory("tmp/store"),
+        Store("tmp/store"),
+        View("workspace", "view"),
+        Cover("view/a", "view", in_store=True),
+        Cover("workspace/a/b", "workspace", "file", needed=True),
         Sysctl("user/max_user_namespaces", "0"),
         Hostname("sandbox"),
         Rlimit(7, 1024, 1024),
@@ -69,6 +80,7 @@ def plans() -> dict[str, bytes]:
         "split": encode_plan(isolated(split=True)),
         "user": encode_plan(isolated(split=False)),
         "launcher": encode_plan(launcher),
+        "ids": encode_plan([ModeRecord(Mode.HOLD_IDS)]),
     }
 
 
@@ -78,7 +90,7 @@ def unfinished_plans() -> dict[str, bytes]:
     """
     good, found = encode_plan(isolated(split=True)), {}
     tails = [(f"unfinished-{number}", *record.encode()) for number, record in enumerate(isolated(split=True))]
-    for name, tag, payload in [*tails, ("no-ids", 2, b"0 100000 65536\0\0")]:
+    for name, tag, payload in [*tails, ("no-ids", 2, bytes(8) + b"0 100000 65536\0\0")]:
         kept = len(payload) if name == "no-ids" else len(payload) & ~7 or 8
         body = payload.rstrip(b"\0")[:kept] if name != "no-ids" else payload
         body = body.ljust(kept, b"7")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from isandbox import ConfigurationError, Mount
+from isandbox import ConfigurationError, Mount, Workspace
 from isandbox.sync import create_sandbox
 
 pytestmark = pytest.mark.native
@@ -69,6 +70,26 @@ def test_one_below_the_other(host: Path) -> None:
     for order in (mounts, mounts[::-1]):
         with create_sandbox("seccomp", mounts=order) as sandbox:
             assert sandbox.exec("cat /data/word /data/sub/word").stdout == "mounted\n" * 2
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+@pytest.mark.parametrize("kind", ["ro", "rw"])
+def test_one_below_a_directory_that_is_its_owners_alone(host: Path, mode: int, kind: Literal["ro", "rw"]) -> None:
+    """A mount below a workspace whose owner has closed it to all others stands there as below any other."""
+    workspace = host / "workspace"
+    (workspace / "place").mkdir(parents=True)
+    if os.geteuid() == 0:
+        os.chown(workspace, 54321, 54321)
+        os.chown(workspace / "place", 54321, 54321)
+    elif groups := [group for group in os.getgroups() if group != os.getegid()]:
+        os.chown(workspace, -1, groups[0])  # a group that no sandbox has
+    workspace.chmod(mode)
+    mount = Mount(str(host / "dir"), "/workspace/place", kind)
+    with create_sandbox("seccomp", workspace=Workspace(str(workspace)), mounts=[mount]) as sandbox:
+        assert sandbox.exec("cat place/word; echo x > own").stdout == "mounted\n"
+        assert sandbox.exec("echo x > place/new").ok == (kind == "rw")
+        if os.geteuid() != 0:
+            assert (workspace / "own").stat().st_uid == os.geteuid()
 
 
 @pytest.mark.parametrize("target", ["/bin", "/var/tmp/x", "/etc/passwd/x", "/proc/x", "/dev/shm", "/usr/no-such-directory/x"])

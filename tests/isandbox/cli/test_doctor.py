@@ -60,6 +60,15 @@ def test_the_platforms_own_backend(isandbox: Any) -> None:
     assert (code, said["default"]) == (0, {"name": "seccomp", "chosen_by": "platform", "reason": None})
     row = next(row for row in said["backends"] if row["name"] == "seccomp")
     assert (row["available"], row["tried"], row["isolation"]) == (True, True, "os")
+    for name in ("user_namespace", "mounts", "capabilities", "no_new_privs", "seccomp", "descriptors"):
+        assert row["layers"][name].partition(" ")[0] == "enforced"
+    assert row["layers"]["cgroup"].startswith("absent (")
+
+
+def test_layers_in_force_and_missing_are_told_apart() -> None:
+    """Those in force stand in one line, with what they say beside it; each missing one has a line with its reason."""
+    lines = list(_doctor._layers({"seccomp": "enforced", "landlock": "enforced (ABI 7)", "cgroup": "absent (none here)"}))
+    assert lines == ["    layers    seccomp, landlock (ABI 7)", "    no layer  cgroup: absent (none here)"]
 
 
 @pytest.mark.usefixtures("no_helper")

@@ -31,6 +31,22 @@ _REMOVE_WITHIN = 2.0
 _LOOKS = 8
 
 
+# The kernel rounds bytes down to whole pages, of 64 KiB at most; near 2**63 it counts no further, and has no limit then.
+_PAGE_MOST = 65_536
+_AS_GOOD_AS_NONE = 1 << 62
+
+
+class NotHeldError(OSError):
+    """A limit was written without an error, and the kernel does not hold it."""
+
+
+def _holds(text: str, value: int | str) -> bool:
+    """Whether what a limit's file says is what was written to it."""
+    if isinstance(value, str) or not text.isdigit():
+        return text == str(value) or (isinstance(value, int) and value >= _AS_GOOD_AS_NONE)
+    return 0 <= value - int(text) < _PAGE_MOST or value >= _AS_GOOD_AS_NONE
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the sandbox's group holds; ``None`` for no limit. ``memory`` in bytes; ``cpus`` may be a fraction."""
@@ -119,6 +135,9 @@ class SandboxGroup:
         if optional and not self._fs.exists(path):  # a kernel without accounting of swap
             return
         self._fs.write(path, str(value))
+        held = self._fs.read(path).strip()
+        if not _holds(held, value):
+            raise NotHeldError(errno.EPROTO, f"the limit {value} was written and reads back as {held!r}", path)
 
     def begin(self, id: int) -> CommandGroup:
         """A group for one command. Raises `OSError`; then no more is left than before."""
@@ -130,7 +149,7 @@ class SandboxGroup:
             if fresh:
                 self._make_one(name)
             for directory in self._directories:
-                command.joins.append(self._fs.open(f"{directory}/{name}/cgroup.procs", os.O_WRONLY))
+                command.joins.append(self._fs.open(f"{directory}/{name}/cgroup.procs", os.O_RDWR))
             for meter, path in self._counters(name).items():
                 command.counters[meter] = self._fs.open(path, os.O_RDONLY)
         except BaseException:

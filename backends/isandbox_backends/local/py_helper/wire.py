@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-VERSION = 2
+VERSION = 3
 FEATURE_FDS = 1
 # A START with 1 MiB of argv and as much environment fits; more is refused.
 FRAME_MAX = 4 << 20

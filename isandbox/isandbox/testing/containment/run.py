@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from isandbox.errors import SandboxError, UnsupportedError
+from isandbox.errors import SandboxError, SandboxLostError, UnsupportedError
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.host import HostState, settled
 from isandbox.testing.containment.inside import UnusableAnswerError
@@ -20,22 +19,23 @@ if TYPE_CHECKING:
     from isandbox.testing.containment.arena import Target
 
 
-async def run_probe(probe: Probe, target: Target) -> Finding:
+async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
     """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
+    ``thorough``: with ten times its time, and more rounds of what depends on chance.
     Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
     closes the probe's sandboxes first.
     """
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
     async with AsyncExitStack() as outer:
-        gc.collect()
         before = HostState.now()
         stack = AsyncExitStack()
         outer.push_async_callback(stack.aclose)  # when it is cancelled before it is closed below
-        arena = Arena(target, stack, outer)
-        verdict = await _guarded(partial(probe.attempt, arena), arena, probe.timeout, "no answer")
-        closed = await _guarded(partial(_close, stack), arena, probe.timeout, "not closed")
+        arena = Arena(target, stack, outer, thorough=thorough)
+        seconds = probe.timeout * (10 if thorough else 1)
+        verdict = await _guarded(partial(probe.attempt, arena), arena, seconds, "no answer")
+        closed = await _guarded(partial(_close, stack), arena, seconds, "not closed")
         # A sandbox that did not end well spoils what was found, unless that was the worst already.
         worst = verdict if closed is _CLOSED or verdict.outcome == "LEAK" else closed
         return _finding(probe, await _with_host(worst, arena, before))
@@ -67,7 +67,10 @@ async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds
             return Verdict("LEAK", detail=f"{late} within {seconds:g} s")
         arena.saw(error)
         kind = "" if isinstance(error, UnusableAnswerError) else f"{type(error).__name__}: "
-        return Verdict("VACUOUS", detail=shown(f"{kind}{error}"))
+        # An attack that ends the sandbox, or to which it has no answer that the probe knows, was not held. Where there was no
+        # sandbox yet, or the program inside fell over, no attack took place.
+        not_held = isinstance(error, SandboxLostError) or bool(arena.made and kind)
+        return Verdict("LEAK" if not_held else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
 async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:

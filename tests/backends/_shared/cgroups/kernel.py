@@ -86,7 +86,7 @@ class SimulatedKernel:
     def open(self, path: str, flags: int) -> int:
         self._step()
         group, _ = self._group_of(path)
-        if flags & os.O_WRONLY and not group.owned:
+        if flags & (os.O_WRONLY | os.O_RDWR) and not group.owned:
             raise PermissionError(errno.EACCES, "Permission denied", path)
         self.opened.append(path)
         return os.open(os.devnull, flags | os.O_CLOEXEC)

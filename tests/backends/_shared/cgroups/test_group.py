@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isandbox_backends._shared.cgroups import Limits, Place, SandboxGroup, group
+from isandbox_backends._shared.cgroups import Limits, NotHeldError, Place, SandboxGroup, group
 from isandbox_backends._shared.protocol import Meter
 
 
@@ -229,3 +229,37 @@ def test_the_smallest_share_of_a_cpu() -> None:
     """The kernel takes no quota below a millisecond a period."""
     kernel, _ = made(v2, Limits(cpus=0.001))
     assert kernel.groups["/cg/isandbox-x"].files["cpu.max"] == "1000 100000"
+
+
+# file -> what it reads back as, though the write did not fail
+NOT_HELD = [
+    (v1, "memory.limit_in_bytes", "9223372036854771712"),
+    (v1, "memory.limit_in_bytes", str((64 << 20) + 4096)),
+    (v1, "pids.max", "max"),
+    (v1, "cpu.cfs_quota_us", "-1"),
+    (v2, "memory.max", "max"),
+    (v2, "memory.swap.max", "max"),
+    (v2, "pids.max", "33"),
+    (v2, "cpu.max", "max 100000"),
+]
+
+
+@pytest.mark.parametrize(("version", "file", "text"), NOT_HELD)
+def test_a_limit_that_does_not_read_back_is_refused(version: Any, file: str, text: str) -> None:
+    """A kernel that takes a limit and holds another one: an error that names the file, and nothing is left."""
+    kernel, place = version()
+    read = kernel.read
+    kernel.read = lambda path: text + "\n" if path.endswith(f"/{file}") else read(path)
+    before = set(kernel.groups)
+    with pytest.raises(NotHeldError, match=f"reads back as '{text}'") as caught:
+        SandboxGroup(place, "isandbox-x", LIMITS, kernel).make()
+    assert str(caught.value.filename).endswith(file)
+    assert set(kernel.groups) == before
+
+
+def test_bytes_may_be_rounded_down_to_a_page() -> None:
+    """A limit in bytes is held in whole pages: less than a page below what was asked for is as written."""
+    kernel, place = v1()
+    write = kernel.write
+    kernel.write = lambda path, text: write(path, str(int(text) & ~0xFFFF) if "memory." in path else text)
+    SandboxGroup(place, "isandbox-x", Limits(memory=(64 << 20) + 4097), kernel).make()
