@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from isandbox._text import plain
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.cgroups import CommandGroup
 from isandbox_backends._shared.helper import HelperProgram
@@ -51,7 +52,7 @@ class HelperStartError(Exception):
 
     def __init__(self, errno: int, stage: str, subject: str) -> None:
         self.errno, self.stage, self.subject = errno, stage, subject
-        what = f"{stage} {subject}".strip()
+        what = f"{stage} {plain(subject)}".strip() if subject else stage
         super().__init__(f"{what}: {os.strerror(errno)}" if errno else what)
 
 

@@ -6,6 +6,7 @@ import os
 from errno import EACCES, EINVAL, ENOENT, ENOSPC, ENOSYS, ENOTDIR, EOPNOTSUPP, EPERM
 from typing import TYPE_CHECKING
 
+from isandbox._text import plain
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.plan import NAMESPACES
 from isandbox_backends._shared.protocol import Layer
@@ -93,13 +94,13 @@ def explain(error: HelperStartError) -> SandboxError:
     """The error for a start that failed. Whatever is not known here is told as the helper told it."""
     if error.stage == "id-mapped mount":
         return UnsupportedError(
-            f"{error.subject}: its file system has no id-mapped mounts, so that files made inside would not belong to the "
+            f"{plain(error.subject)}: its file system has no id-mapped mounts, so that files made inside would not belong to the "
             f"owner of the directory; use mode='ro', or run as that owner ({error})",
             option="mounts",
             backend="seccomp",
         )
     if (place := _place(error)) is not None:
-        return ConfigurationError(f"{error.stage} {error.subject}: {os.strerror(error.errno)}; {place}")
+        return ConfigurationError(f"{error.stage} {plain(error.subject)}: {os.strerror(error.errno)}; {place}")
     layer, why = _layer(error), _why(error)
     if layer is None and why is None:
         return SandboxError(f"the sandbox did not start: {error}")

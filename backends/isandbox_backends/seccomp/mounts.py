@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from isandbox._text import plain
 from isandbox.errors import ConfigurationError
 from isandbox_backends._shared.plan import (
     NODEV,
@@ -72,8 +73,8 @@ def _all_differ(sources: Sequence[Source]) -> None:
     taken: dict[str, str] = {}
     for source in sorted(sources, key=lambda source: (source.target, source.path)):
         if source.target in taken:
-            both = f"both {taken[source.target]} and {source.path}"
-            raise ConfigurationError(f"mounts: {both} at {source.target}; give one of them another place")
+            both = f"both {plain(taken[source.target])} and {plain(source.path)}"
+            raise ConfigurationError(f"mounts: {both} at {plain(source.target)}; give one of them another place")
         taken[source.target] = source.path
 
 
@@ -171,7 +172,7 @@ def _callers(mounts: Sequence[Source], inside: Sequence[Mountable], after: Mappi
     for source in sorted(mounts, key=lambda m: (m.target.count("/"), m.target)):
         target = PurePosixPath(source.target)
         if any(target.is_relative_to(reserved) for reserved in _RESERVED):
-            raise ConfigurationError(f"mounts: nothing of the host may stand at {target}: the sandbox has its own")
+            raise ConfigurationError(f"mounts: nothing of the host may stand at {plain(str(target))}: the sandbox has its own")
         if not any(target.is_relative_to(place) for place in covered):
             plan += _mount_point(target, source.is_dir, made)
         plan += [_bind(source), *after.get(source.target, ())]
@@ -190,8 +191,12 @@ def _mount_point(target: PurePosixPath, is_dir: bool, made: dict[str, Directory 
             made[str(place)] = record
             plan.append(record)
         elif isinstance(record, Symlink):
-            raise ConfigurationError(f"mounts: {target}: {place} is a link to {record.text} inside; name the place itself")
+            raise ConfigurationError(
+                f"mounts: {plain(str(target))}: {plain(str(place))} is a link to {record.text} inside; name the place itself"
+            )
         elif isinstance(record, File) != wants_file:
             kinds = ("file", "directory") if isinstance(record, File) else ("directory", "file")
-            raise ConfigurationError(f"mounts: {target}: {place} is a {kinds[0]} inside, not a {kinds[1]}")
+            raise ConfigurationError(
+                f"mounts: {plain(str(target))}: {plain(str(place))} is a {kinds[0]} inside, not a {kinds[1]}"
+            )
     return plan

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from isandbox._settings import environment
+from isandbox._text import plain
 from isandbox.errors import SandboxError
 from isandbox_backends.seccomp.hidden import MACHINE, TEMPORARY, VARIABLES, below, of_environment, of_home
 
@@ -105,4 +106,4 @@ def _listed(directory: str) -> list[str]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SandboxError(f"{directory} is mounted, and what to hide in it cannot be looked up: {error}") from error
+        raise SandboxError(f"{plain(directory)} is mounted, and what to hide in it cannot be looked up: {error}") from error

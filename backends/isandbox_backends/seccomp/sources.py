@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from isandbox._text import plain
 from isandbox.errors import ConfigurationError, UnsupportedError
 from isandbox.policy import check_path
 from isandbox_backends._shared.sources import real_source
@@ -36,7 +37,7 @@ def mounted(policy: Policy) -> tuple[Source | None, list[Source]]:
 def _workspace(workspace: Workspace) -> Source:
     source = _source(workspace.path, "workspace", WORKSPACE, workspace.mode == "rw")
     if not source.is_dir:
-        raise ConfigurationError(f"workspace: {source.path} is not a directory")
+        raise ConfigurationError(f"workspace: {plain(source.path)} is not a directory")
     return replace(source, deny=tuple(f"{WORKSPACE}/{name}" for name in _denied(source.path, workspace.deny)))
 
 
@@ -56,7 +57,7 @@ def _check_writable(real: str, what: str, homes: Iterable[str]) -> None:
         if home == real or home.startswith(f"{real}/"):
             which = "your home directory" if home == real else f"above your home directory {home}"
             raise ConfigurationError(
-                f"{what}: {real} is {which}; code inside could change what your programs run when they start. "
+                f"{what}: {plain(real)} is {which}; code inside could change what your programs run when they start. "
                 "Name a directory in it, or use mode='ro'"
             )
 
@@ -70,12 +71,14 @@ def _denied(workspace: str, names: Iterable[str]) -> tuple[str, ...]:
         path = os.path.normpath(check_path(name, "workspace deny"))
         if set(name) & set("*?["):
             raise UnsupportedError(
-                f"workspace deny: {name} is a pattern; this backend takes paths of files and directories that exist",
+                f"workspace deny: {plain(name)} is a pattern; this backend takes paths of files and directories that exist",
                 option="workspace.deny",
                 backend="seccomp",
             )
         if path.startswith(("/", "..")) or path == ".":
-            raise ConfigurationError(f"workspace deny: {name} is not a place below the workspace; write it relative to it")
+            raise ConfigurationError(
+                f"workspace deny: {plain(name)} is not a place below the workspace; write it relative to it"
+            )
         _check_denied(f"{workspace}/{path}", name)
         found.append(path)
     return tuple(found)
@@ -87,8 +90,10 @@ def _check_denied(place: str, name: str) -> None:
         real = os.path.realpath(place, strict=True)
     except OSError as error:
         raise ConfigurationError(
-            f"workspace deny: {name} does not exist or cannot be looked at ({error.strerror}); "
+            f"workspace deny: {plain(name)} does not exist or cannot be looked at ({error.strerror}); "
             "what is not there cannot be kept from being made"
         ) from error
     if real != place:
-        raise ConfigurationError(f"workspace deny: {name} leads through a symbolic link to {real}; name what it leads to")
+        raise ConfigurationError(
+            f"workspace deny: {plain(name)} leads through a symbolic link to {plain(real)}; name what it leads to"
+        )
