@@ -46,6 +46,11 @@ class BackendTarget:
         self.name = name or "default"
         self._capabilities: Capabilities | None = None
 
+    @property
+    def made_by(self) -> dict[str, Any]:
+        """``type`` and ``options`` of `create_sandbox`, for a program of its own that makes the same sandbox."""
+        return {"type": self._type, "options": self._options}
+
     async def look(self) -> None:
         """Ask a real sandbox for its record, once."""
         async with self.create() as sandbox:
