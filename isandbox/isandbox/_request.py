@@ -13,6 +13,7 @@ from isandbox._text import shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
 from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
+from isandbox.policy.mounts import check_texts
 
 if TYPE_CHECKING:
     import os
@@ -97,10 +98,10 @@ def request_for(
         policy = Policy(
             workspace=as_workspace(workspace),
             mounts=as_mounts(mounts),
-            env=env or {},
-            network=None if network is None else _hosts(network),
-            quotas=quotas or Quotas(),
-            waive=frozenset((waive,) if isinstance(waive, str) else waive),
+            env={} if env is None else env,
+            network=None if network is None else check_texts(network, "network", "hosts"),
+            quotas=Quotas() if quotas is None else quotas,
+            waive=frozenset(check_texts((waive,) if isinstance(waive, str) else waive, "waive", "names")),
         )
     elif not isinstance(policy, Policy):
         raise ConfigurationError(f"policy: a Policy record, not {policy.__class__.__name__}")
@@ -140,12 +141,6 @@ def _labels(labels: object) -> Mapping[str, str]:
 def _check_sink(on_event: object) -> None:
     if on_event is not None and not callable(on_event):
         raise ConfigurationError(f"on_event: a function of one event, not {shown(on_event)}")
-
-
-def _hosts(network: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(network, str):
-        raise ConfigurationError("network: a list of hosts, not one text")
-    return tuple(network)
 
 
 def _backend_options(backend: Backend, given: Mapping[str, Any]) -> object:

@@ -23,3 +23,10 @@ def shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
     return repr(value)
+
+
+def plain(text: str) -> str:
+    """A name or path for a message that a person reads: as it is, or in quoted form when it holds anything that a terminal
+    would act on: names are chosen by code that nobody has reviewed.
+    """
+    return text if text.isprintable() else repr(text)

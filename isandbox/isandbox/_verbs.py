@@ -5,7 +5,7 @@ from __future__ import annotations
 from isandbox._text import shown
 from isandbox.errors import ConfigurationError
 
-_LARGEST = (1 << 63) - 1  # off_t
+LARGEST = (1 << 63) - 1  # off_t
 
 
 def check_part(offset: int, limit: int | None) -> None:
@@ -13,7 +13,7 @@ def check_part(offset: int, limit: int | None) -> None:
     for name, value in (("offset", offset), ("limit", limit)):
         if value is None and name == "limit":
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST:
             raise ConfigurationError(f"read: {name} is a number of bytes from 0 to 2**63 - 1, not {shown(value)}")
 
 

@@ -184,6 +184,14 @@ def test_labels_and_sinks_are_checked(toys: object, options: dict[str, Any]) -> 
         make_request("toy", **options)
 
 
+@pytest.mark.parametrize("name", ["mounts", "network", "waive", "quotas", "env", "workspace", "policy"])
+@pytest.mark.parametrize("value", [5, 0, False, 1.5, object(), b"x", [5], [[]]], ids=lambda value: type(value).__name__)
+def test_an_option_of_another_type_is_refused(toys: object, name: str, value: Any) -> None:
+    """What is no list, record or mapping is ConfigurationError that names the option, also where it counts as false."""
+    with pytest.raises(ConfigurationError, match=name):
+        make_request("toy", **{name: value})
+
+
 def test_a_backend_that_cannot_run_here(toys: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reason is the message."""
     monkeypatch.setattr(Toy, "why", "start the toy service: systemctl start toy")

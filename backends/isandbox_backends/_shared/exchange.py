@@ -9,6 +9,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, NoReturn
 
+from isandbox._text import plain
 from isandbox.capture import HeadTail
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox.records import ExecResult, Omitted
@@ -206,7 +207,7 @@ class Exchange:
         if end.start_stage is not StartStage.EXEC:
             return f"the sandbox could not start a process: {why}", limits
         name = self.spec.argv[0] if self.spec.argv else "/bin/sh"
-        return f"{name}: {why}", limits
+        return f"{plain(name)}: {why}", limits
 
 
 def _raise_os_error(number: int, path: str) -> NoReturn:

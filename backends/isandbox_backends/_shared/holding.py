@@ -33,7 +33,7 @@ class NativeOptions:
     cgroup: CgroupUse = "auto"
 
     def __post_init__(self) -> None:
-        if self.cgroup not in {"auto", "never", "require"}:
+        if self.cgroup not in ("auto", "never", "require"):
             raise ConfigurationError(f"cgroup: 'auto', 'never' or 'require', not {self.cgroup!r}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from isandbox._text import plain
 from isandbox.errors import ConfigurationError
 from isandbox.policy import resolve_source
 
@@ -18,9 +19,9 @@ def real_source(path: str, what: str) -> str:
     """
     real = resolve_source(path, what)
     if os.path.abspath(path) != real:
-        raise ConfigurationError(f"{what}: {path} leads through a symbolic link; name {real}")
+        raise ConfigurationError(f"{what}: {plain(path)} leads through a symbolic link; name {plain(real)}")
     if any(real == tree or real.startswith(tree + "/") for tree in _KERNEL):
-        raise ConfigurationError(f"{what}: {real} is the kernel's own state; the sandbox has its own")
+        raise ConfigurationError(f"{what}: {plain(real)} is the kernel's own state; the sandbox has its own")
     if stat.S_ISSOCK(os.stat(real).st_mode):
-        raise ConfigurationError(f"{what}: {real} is a socket of the host; code inside could talk to whoever listens")
+        raise ConfigurationError(f"{what}: {plain(real)} is a socket of the host; code inside could talk to whoever listens")
     return real

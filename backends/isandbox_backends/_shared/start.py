@@ -124,7 +124,7 @@ def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None
     request = blueprint.request
     assert client.hello is not None  # noqa: S101 - the helper is ready
     info = SandboxInfo(
-        id=f"{blueprint.backend}-{secrets.token_hex(8)}",
+        id=f"{blueprint.backend}-{secrets.token_hex(16)}",
         backend=blueprint.backend,
         isolation=blueprint.capabilities.isolation,
         workspace=blueprint.workspace,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from isandbox._text import plain
 from isandbox.backend import Backend
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
@@ -42,7 +43,7 @@ class LocalOptions(NativeOptions):
 
     def __post_init__(self) -> None:
         NativeOptions.__post_init__(self)
-        if self.helper not in {"auto", "native", "python"}:
+        if self.helper not in ("auto", "native", "python"):
             raise ConfigurationError(f"helper: 'auto', 'native' or 'python', not {self.helper!r}")
 
 
@@ -117,7 +118,7 @@ class LocalBackend(Backend):
         given = policy.workspace
         path = None if given is None else real_source(given.path, "workspace")
         if path is not None and not os.path.isdir(path):
-            raise ConfigurationError(f"workspace: {path} is not a directory")
+            raise ConfigurationError(f"workspace: {plain(path)} is not a directory")
         helper = python_helper() if python else None
         base = make_scratch(*_PLACES)
         workspace = path or f"{base}/workspace"

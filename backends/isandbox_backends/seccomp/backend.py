@@ -8,6 +8,7 @@ from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import TYPE_CHECKING
 
+from isandbox._text import plain
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
@@ -172,7 +173,7 @@ def _workspace(policy: Policy) -> Source | None:
         return None
     source = _source(policy.workspace.path, "workspace", WORKSPACE, policy.workspace.mode == "rw")
     if not source.is_dir:
-        raise ConfigurationError(f"workspace: {source.path} is not a directory")
+        raise ConfigurationError(f"workspace: {plain(source.path)} is not a directory")
     return source
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 
+from isandbox._text import plain
 from isandbox.errors import ConfigurationError
 from isandbox_backends._shared.plan import (
     NODEV,
@@ -162,7 +163,7 @@ def _callers(mounts: Sequence[Source], inside: Sequence[Mountable]) -> list[Moun
     for source in sorted(mounts, key=lambda m: (m.target.count("/"), m.target)):
         target = PurePosixPath(source.target)
         if any(target.is_relative_to(reserved) for reserved in _RESERVED):
-            raise ConfigurationError(f"mounts: nothing of the host may stand at {target}: the sandbox has its own")
+            raise ConfigurationError(f"mounts: nothing of the host may stand at {plain(str(target))}: the sandbox has its own")
         if not any(target.is_relative_to(place) for place in covered):
             plan += _mount_point(target, source.is_dir, made)
         plan.append(_bind(source))
@@ -181,8 +182,12 @@ def _mount_point(target: PurePosixPath, is_dir: bool, made: dict[str, Directory 
             made[str(place)] = record
             plan.append(record)
         elif isinstance(record, Symlink):
-            raise ConfigurationError(f"mounts: {target}: {place} is a link to {record.text} inside; name the place itself")
+            raise ConfigurationError(
+                f"mounts: {plain(str(target))}: {plain(str(place))} is a link to {record.text} inside; name the place itself"
+            )
         elif isinstance(record, File) != wants_file:
             kinds = ("file", "directory") if isinstance(record, File) else ("directory", "file")
-            raise ConfigurationError(f"mounts: {target}: {place} is a {kinds[0]} inside, not a {kinds[1]}")
+            raise ConfigurationError(
+                f"mounts: {plain(str(target))}: {plain(str(place))} is a {kinds[0]} inside, not a {kinds[1]}"
+            )
     return plan

@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 import click
 
+from isandbox._text import plain
 from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
@@ -30,7 +31,9 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
     except KeyboardInterrupt:
         return INTERRUPTED
     except SandboxError as error:
-        text = json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {error}"
+        text = (
+            json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {plain(str(error))}"
+        )
         return _written(text, NOT_RUN)
 
 

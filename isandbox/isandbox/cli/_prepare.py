@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from isandbox._registry import load_backend
 from isandbox._settings import default_type
+from isandbox._text import plain
 from isandbox.cli.toolchain import Toolchain, find_toolchain, hidden_program, on_host_path, within
 from isandbox.errors import ConfigurationError
 from isandbox.policy import Mount, Quotas, Workspace, resolve_source
@@ -84,7 +85,7 @@ def workspace_path(path: str, host: Host) -> str:
     for home in host.homes:
         if within(home, real):
             what = "your home directory" if home == real else f"above your home directory {home}"
-            raise ConfigurationError(f"workspace: {real} is {what}, which code inside could then read; {_INSTEAD}")
+            raise ConfigurationError(f"workspace: {plain(real)} is {what}, which code inside could then read; {_INSTEAD}")
     return real
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
+from isandbox._text import plain
 from isandbox.cli._prepare import Prepared, prepare
 from isandbox.cli._report import end_code, end_lines, error_object, error_text, result_object
 from isandbox.cli._signals import Signals
@@ -79,7 +80,7 @@ def _fail(error: Exception, *, as_json: bool) -> int:
         write_all(STDOUT, _line(error_object(error)))
     else:
         text = " ".join(error_text(error).split())
-        write_all(STDERR, f"isandbox: {text}\n".encode("utf-8", "surrogateescape"))
+        write_all(STDERR, f"isandbox: {plain(text)}\n".encode("utf-8", "surrogateescape"))
     return FAILED
 
 

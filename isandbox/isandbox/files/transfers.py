@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from isandbox._aio import call, each, in_thread
+from isandbox._verbs import LARGEST
 from isandbox.errors import UnsupportedError
 from isandbox.files.host import PIECE, Entry, HostTree, Landing, Plan, children, permissions
 from isandbox.files.names import refuse
@@ -236,7 +237,7 @@ def _entry(path: str, info: FileInfo) -> Entry:
 
 
 async def _receive(landing: Landing, entry: Entry, path: str, progress: _Progress) -> None:
-    sandbox, room = progress.sandbox, progress.plan.limits.bytes + 1
+    sandbox, room = progress.sandbox, min(progress.plan.limits.bytes + 1, LARGEST)
     if entry.size <= PIECE:
         data = await sandbox.read(path, limit=min(PIECE + 1, room), user=progress.user)
         if len(data) <= PIECE:

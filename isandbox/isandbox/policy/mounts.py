@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from isandbox._text import encoded
+from isandbox._text import encoded, plain, shown
 from isandbox.errors import ConfigurationError
 
 MountMode = Literal["ro", "rw"]
@@ -32,15 +33,33 @@ def check_path(path: str | os.PathLike[str], what: str) -> str:
     return text
 
 
+def check_list(values: object, what: str, of: str) -> tuple[Any, ...]:
+    """The members of a list that a caller wrote. Raises `ConfigurationError` for one text, which is a list of letters to Python,
+    and for what has no members.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise ConfigurationError(f"{what}: a list of {of}, not {shown(values)}")
+    return tuple(values)
+
+
+def check_texts(values: object, what: str, of: str) -> tuple[str, ...]:
+    """The same for texts."""
+    given = check_list(values, what, of)
+    for value in given:
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{what}: a list of {of}; {shown(value)} is no text")
+    return given
+
+
 def resolve_source(path: str | os.PathLike[str], what: str) -> str:
     """The real path of a host directory or file, all links resolved. Raises `ConfigurationError` when it is not there."""
     text = check_path(path, what)
     try:
         real = Path(text).resolve(strict=True)
     except FileNotFoundError as error:
-        raise ConfigurationError(f"{what}: {text} does not exist") from error
+        raise ConfigurationError(f"{what}: {plain(text)} does not exist") from error
     except (OSError, RuntimeError) as error:
-        raise ConfigurationError(f"{what}: {text} cannot be used: {error}") from error
+        raise ConfigurationError(f"{what}: {plain(text)} cannot be used: {error}") from error
     if str(real) == "/":
         raise ConfigurationError(f"{what}: the whole file system is not a mount; name the directory that is needed")
     return str(real)
@@ -86,6 +105,4 @@ class Workspace:
         object.__setattr__(self, "path", check_path(self.path, "workspace"))
         if self.mode not in ("rw", "ro", "overlay", "copy"):
             raise ConfigurationError(f"workspace mode: one of rw, ro, overlay, copy, not {self.mode!r}")
-        if isinstance(self.deny, str):
-            raise ConfigurationError("workspace deny: a list of patterns, not one text")
-        object.__setattr__(self, "deny", tuple(self.deny))
+        object.__setattr__(self, "deny", check_texts(self.deny, "workspace deny", "patterns"))

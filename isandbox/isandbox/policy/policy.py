@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from isandbox._text import encoded
+from isandbox._text import encoded, plain
 from isandbox.errors import ConfigurationError
-from isandbox.policy.mounts import Mount, Workspace, check_path
+from isandbox.policy.mounts import Mount, Workspace, check_list, check_path, check_texts
 from isandbox.policy.quotas import Quotas
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
         if not name or name != name.strip() or any(c in name for c in "=\0\n\r"):
             raise ConfigurationError(f"env: {name!r} is not a name (empty, '=', NUL, newline or outer white space)")
         if "\0" in value:
-            raise ConfigurationError(f"env: the value of {name} holds a NUL character")
-        size = len(encoded(name, "env: a name")) + len(encoded(value, f"env: the value of {name}")) + 2
+            raise ConfigurationError(f"env: the value of {plain(name)} holds a NUL character")
+        size = len(encoded(name, "env: a name")) + len(encoded(value, f"env: the value of {plain(name)}")) + 2
         if size > _ENV_ELEMENT_LIMIT:
             raise ConfigurationError(
-                f"env: {name} has {size} bytes with its value; the kernel takes at most {_ENV_ELEMENT_LIMIT}. Write it to a file"
+                f"env: {plain(name)} has {size} bytes with its value; the kernel takes at most {_ENV_ELEMENT_LIMIT}. Write it to a file"
             )
         total += size
     if total > _ENV_LIMIT:
@@ -67,12 +67,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "env", check_env(self.env))
-        object.__setattr__(self, "mounts", tuple(self.mounts))
-        if isinstance(self.network, str):
-            raise ConfigurationError("network: a list of hosts, not one text")
+        object.__setattr__(self, "mounts", check_list(self.mounts, "mounts", "Mount records"))
         if self.network is not None:
-            object.__setattr__(self, "network", tuple(self.network))
-        object.__setattr__(self, "waive", frozenset(self.waive))
+            object.__setattr__(self, "network", check_texts(self.network, "network", "hosts"))
+        object.__setattr__(self, "waive", frozenset(check_texts(self.waive, "waive", "names")))
         for name, value, kind in (("workspace", self.workspace, Workspace), ("quotas", self.quotas, Quotas)):
             if not isinstance(value, kind) and (value is not None or kind is Quotas):
                 raise ConfigurationError(f"{name}: a {kind.__name__} record, not {type(value).__name__}")
@@ -81,7 +79,7 @@ class Policy:
             if not isinstance(mount, Mount):
                 raise ConfigurationError(f"mounts: Mount records, not {mount!r}")
             if mount.target in seen:
-                raise ConfigurationError(f"mounts: two mounts at {mount.target}")
+                raise ConfigurationError(f"mounts: two mounts at {plain(mount.target)}")
             seen.add(mount.target)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -97,6 +95,4 @@ def as_workspace(value: Workspace | str | os.PathLike[str] | None) -> Workspace 
 
 
 def as_mounts(values: Iterable[Mount]) -> tuple[Mount, ...]:
-    if isinstance(values, (str, Mount)):
-        raise ConfigurationError("mounts: a list of Mount records")
-    return tuple(values)
+    return check_list(values, "mounts", "Mount records")

@@ -22,13 +22,13 @@ STARTED = struct.pack("<IHHII", 8, 4, 0, 1, 77)
 
 
 def exchange(now: float = 0.0, *, quota: int | None = None, **options: Any) -> Exchange:
-    options.setdefault("timeout", None)
-    return Exchange(ProcessSpec(argv=("prog",), **options), now, output_quota=quota)
+    spec = ProcessSpec(**{"argv": ("prog",), "timeout": None, **options})
+    return Exchange(spec, now, output_quota=quota)
 
 
-def ended(status: int = 0, **options: Any) -> Exchange:
+def ended(status: int = 0, *, name: str = "prog", **options: Any) -> Exchange:
     """A command that has ended with both streams at EOF."""
-    x = exchange()
+    x = exchange(argv=(name,))
     for stream in ("stdout", "stderr"):
         x.output_ended(stream)
     x.status(report(status, **options), 1.0)
@@ -266,6 +266,13 @@ def test_a_program_that_did_not_start(number: int, stage: int, status: int, code
     assert (result.exit_code, result.limits_hit) == (code, limits)
     assert result.start_error
     assert ("prog" in result.start_error) == (stage == 4)
+
+
+@pytest.mark.parametrize(("name", "said"), [("a b", "a b: "), ("é", "é: "), ("\x1b[2J\n", r"'\x1b[2J\n': ")])
+def test_a_name_that_a_terminal_would_act_on(name: str, said: str) -> None:
+    """The reason shows a plain name as it is, and one with control characters in quoted form."""
+    result = ended(127 << 8, start_errno=errno.ENOENT, stage=4, name=name).result()
+    assert (result.start_error or "").startswith(said)
 
 
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOENT, FileNotFoundError), (errno.ENOTDIR, NotADirectoryError)])

@@ -62,6 +62,12 @@ def test_a_shell_line_as_one_word():
     assert b"-- sh -c" in line
 
 
+def test_a_line_holds_no_terminal_controls():
+    """A reason with control characters in it, from whatever backend, is shown in quoted form on one line."""
+    (line,) = end_lines(ExecResult(127, start_error="\x1b]0;x\x07\n\x9b: gone"), _prepared())
+    assert line == rb"isandbox: '\x1b]0;x\x07\n\x9b: gone'" + b"\n"
+
+
 def test_no_line_for_an_ordinary_end():
     """A command that ends by itself is nobody's news, also when it failed."""
     assert list(end_lines(ExecResult(1), _prepared())) == []

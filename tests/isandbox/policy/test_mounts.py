@@ -25,6 +25,14 @@ def test_targets_that_name_no_one_place(target: Any) -> None:
         Mount("/usr", target)
 
 
+def test_a_path_with_terminal_controls_is_shown_in_quoted_form() -> None:
+    """The message for a path that is not there holds no control character of it; a plain path stands as it is."""
+    with pytest.raises(ConfigurationError, match=r"x: '/no/\\x1b\[2J' does not exist"):
+        resolve_source("/no/\x1b[2J", "x")
+    with pytest.raises(ConfigurationError, match="x: /no/such path does not exist"):
+        resolve_source("/no/such path", "x")
+
+
 @pytest.mark.parametrize("target", ["/data", "/a/b/c", "/a b", "/..a", "/é", "/new\nline", "/" + "x" * 4094])
 def test_targets(target: str) -> None:
     """Any absolute normal path is one, whatever its characters."""

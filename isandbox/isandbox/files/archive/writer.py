@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from isandbox._text import plain
 from isandbox.files.archive.tar import BLOCK
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _content(tree: Tree, entry: Entry, name: str) -> Iterator[bytes]:
             left -= len(data)
             yield data
         if left:
-            raise OSError(f"{name}: it became shorter while it was read")
+            raise OSError(f"{plain(name)}: it became shorter while it was read")
         yield bytes(-entry.size % BLOCK)
     finally:
         content.close()

@@ -9,9 +9,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+from isandbox.errors import UnsupportedError
 from isandbox.factory import create_sandbox
 from isandbox.policy import Capabilities
 from isandbox.records import ExecResult
+from isandbox.sandbox import ISandbox
 from isandbox.testing.containment.canaries import Canaries
 from isandbox.testing.containment.host import contents, difference
 from isandbox.testing.containment.inside import Answers, UnusableAnswerError, parse, program
@@ -70,9 +72,10 @@ class Arena:
     begins must be the same afterwards. Everything that comes back is searched for canaries.
     """
 
-    def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack) -> None:
-        """``stack`` is closed before the host is looked at again, ``outer`` after it."""
+    def __init__(self, target: Target, stack: AsyncExitStack, outer: AsyncExitStack, *, thorough: bool = False) -> None:
+        """``stack`` is closed before the host is looked at again, ``outer`` after it. ``thorough``: see `rounds`."""
         self.target = target
+        self._thorough = thorough
         self.canaries = Canaries()
         self.stack, self._outer = stack, outer
         self.planted = Path(tempfile.mkdtemp(prefix="containment-"))
@@ -91,6 +94,20 @@ class Arena:
         if self._box is None:
             self._box = await self.create()
         return self._box
+
+    async def sandbox(self, **options: Any) -> ISandbox:
+        """The probe's own sandbox, or with options a further one, for what needs the whole port.
+
+        Raises `UnsupportedError` for a target that can only run commands.
+        """
+        made = await (self.create(**options) if options else self.box())
+        if not isinstance(made, ISandbox):
+            raise UnsupportedError(f"{self.target.name} has no file verbs", option="files", backend=self.target.name)
+        return made
+
+    def rounds(self, few: int, many: int) -> int:
+        """How often to try what depends on chance: ``few`` in an audit, ``many`` in the long run of the project's tests."""
+        return many if self._thorough else few
 
     def plant(self, name: str, *, mode: int = 0o644) -> tuple[Path, str]:
         """A file with a canary below ``planted``, which the attack must not see. ``(path, canary)``."""
@@ -145,15 +162,21 @@ class Arena:
 
         ``values`` become its variables. ``options`` go to ``exec``.
         """
-        where = box if box is not None else await self.box()
-        result = await where.exec(
-            ["python3", "-I", "-c", program(body, values)], timeout=timeout, max_output=1 << 20, **(options or {})
-        )
-        self.saw(result)
+        result = await self.run(body, box=box, timeout=timeout, options=options, **values)
         if result.fault is not None or result.exit_code != 0:
             why = f"exit {result.exit_code}, fault {result.fault}: {result.stderr[-300:]}"
             raise UnusableAnswerError(f"the program inside failed ({why})")
         return parse(result.stdout_bytes)
+
+    async def run(
+        self, body: str, *, box: Box | None = None, timeout: float = 30.0, options: dict[str, Any] | None = None, **values: Any
+    ) -> ExecResult:
+        """The same program's end as the sandbox tells it: for what is meant to be ended, or to say nothing."""
+        where = box if box is not None else await self.box()
+        given = {"timeout": timeout, "max_output": 1 << 20, **(options or {})}
+        result = await where.exec(["python3", "-I", "-c", program(body, values)], **given)
+        self.saw(result)
+        return result
 
     def saw(self, given: ExecResult | BaseException | bytes | str) -> None:
         """Remember what came back, for the search for canaries."""

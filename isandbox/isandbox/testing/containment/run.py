@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from isandbox.testing.containment.arena import Target
 
 
-async def run_probe(probe: Probe, target: Target) -> Finding:
-    """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
+async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
+    """One probe; ``thorough`` takes long, and tries what depends on chance more often. What the target does not claim is not
+    tried: where nothing stops an attack, it would really do what it tries.
 
     Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
     closes the probe's sandboxes first.
@@ -33,9 +34,10 @@ async def run_probe(probe: Probe, target: Target) -> Finding:
         before = HostState.now()
         stack = AsyncExitStack()
         outer.push_async_callback(stack.aclose)  # when it is cancelled before it is closed below
-        arena = Arena(target, stack, outer)
-        verdict = await _guarded(partial(probe.attempt, arena), arena, probe.timeout, "no answer")
-        closed = await _guarded(partial(_close, stack), arena, probe.timeout, "not closed")
+        arena = Arena(target, stack, outer, thorough=thorough)
+        seconds = probe.timeout * (10 if thorough else 1)
+        verdict = await _guarded(partial(probe.attempt, arena), arena, seconds, "no answer")
+        closed = await _guarded(partial(_close, stack), arena, seconds, "not closed")
         # A sandbox that did not end well spoils what was found, unless that was the worst already.
         worst = verdict if closed is _CLOSED or verdict.outcome == "LEAK" else closed
         return _finding(probe, await _with_host(worst, arena, before))

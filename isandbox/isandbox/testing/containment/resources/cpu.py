@@ -1,0 +1,91 @@
+"""CPU: how much of it, and that nobody else waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from isandbox.policy import Quotas
+from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.checks import Checks
+from isandbox.testing.containment.records import Verdict
+from isandbox.testing.containment.registry import probe
+from isandbox.testing.containment.resources.quota import alive, holder
+
+# By the wall clock, so that a bound that does not hold costs no longer than one that does.
+_SPIN = """
+if widen:
+    attempt(os.sched_setaffinity, 0, range(os.cpu_count()))
+end = time.monotonic() + seconds
+children = []
+for _ in range(count):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        while time.monotonic() < end:
+            pass
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+out["spun"] = "ok"
+"""
+# Parents end first, so that nobody waits for the ones who burn.
+_ORPHANS = """
+for _ in range(40):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            end = time.process_time() + 0.1
+            while time.process_time() < end:
+                pass
+        os._exit(0)
+    os.wait()
+    time.sleep(0.08)
+out["spun"] = "ok"
+"""
+
+
+async def _spin(arena: Arena, *, widen: bool) -> Verdict:
+    cpus = os.cpu_count() or 1
+    if cpus < 2:
+        return Verdict("VACUOUS", detail="this machine has one CPU: there is no second one to take")
+    box = await arena.create(quotas=Quotas(cpus=1))
+    other = await arena.create()
+    bomb = asyncio.create_task(arena.run(_SPIN, box=box, count=2 * cpus, seconds=0.6, widen=widen))
+    await asyncio.sleep(0.1)
+    beside = await alive(arena, other)
+    result = await bomb
+    checks = Checks()
+    checks.control("it spun", result.ok and result.cpu_time > 0.1, f"{result.cpu_time:.2f} s, {result.stderr[-200:]}")
+    share = result.cpu_time / max(result.duration, 0.001)
+    checks.hold("one CPU at most", share <= 1.1, f"{share:.2f}")
+    checks.hold("another sandbox is answered meanwhile", beside)
+    return checks.verdict("CONTAINED", holder(arena, box, "cpus"), f"{share:.2f} CPUs")
+
+
+@probe("C10", "Busy processes get the CPUs of their quota, not more", claim="quotas.cpus")
+async def spinning(arena: Arena) -> Verdict:
+    """Twice as many busy loops as there are CPUs use one at most, and another sandbox is answered meanwhile."""
+    return await _spin(arena, widen=False)
+
+
+@probe("C10-widen", "A command cannot give itself more CPUs", claim="privileges")
+async def widening(arena: Arena) -> Verdict:
+    """The same, after a try to run on every CPU."""
+    return await _spin(arena, widen=True)
+
+
+@probe("C10-time", "CPU time ends at its quota", claim="quotas.cpu_time")
+async def cpu_time(arena: Arena) -> Verdict:
+    """One process, and orphans one after the other, end with fault ``cpu``; a sleeper has none."""
+    box = await arena.create(quotas=Quotas(cpu_time=0.4))
+    checks = Checks()
+    idle = await box.exec(["sleep", "0.5"], timeout=20.0)
+    arena.saw(idle)
+    checks.control("who sleeps uses none", idle.ok, idle.fault)
+    one = await arena.run(_SPIN, box=box, count=1, seconds=15, widen=False)
+    checks.hold("a busy loop ends", one.fault == "cpu", f"exit {one.exit_code}, fault {one.fault}")
+    orphans = await arena.run(_ORPHANS, box=box)
+    checks.hold("busy orphans end", orphans.fault == "cpu", f"exit {orphans.exit_code}, fault {orphans.fault}")
+    checks.hold("the sandbox goes on", await alive(arena, box))
+    return checks.verdict("CONTAINED", holder(arena, box, "cpu_time"))

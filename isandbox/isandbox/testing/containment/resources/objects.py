@@ -1,0 +1,171 @@
+"""Objects of the kernel: what is left of them, and whose they were."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import secrets
+from pathlib import Path
+
+from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.checks import Checks
+from isandbox.testing.containment.records import Verdict
+from isandbox.testing.containment.registry import probe
+
+_TABLES = ("shm", "msg", "sem")
+
+# Each made with a key that the host's own tables are searched for. A box may refuse to make them at all.
+_SYSV = """
+libc.shmget.argtypes = [ctypes.c_int, ctypes.c_size_t, ctypes.c_int]
+made = {
+    "shm": lambda key: libc.shmget(key, 4096, 0o1600),
+    "msg": lambda key: libc.msgget(key, 0o1600),
+    "sem": lambda key: libc.semget(key, 1, 0o1600),
+}
+for kind, make in made.items():
+    number = 0
+    for at in range(count):
+        ctypes.set_errno(0)
+        if make(key + at) < 0:
+            break
+        number += 1
+    out[kind] = number if number else word(ctypes.get_errno())
+    table = content("/proc/sysvipc/" + kind)
+    out[kind + " table"] = "seen" if str(key) in table.split() else "not seen"
+names = 0
+try:
+    rt = ctypes.CDLL("librt.so.1", use_errno=True)
+except OSError:
+    rt = libc
+for at in range(count):
+    if rt.mq_open(("/%s-%d" % (queue, at)).encode(), os.O_CREAT | os.O_RDWR, 0o600, None) < 0:
+        break
+    names += 1
+out["mq"] = names if names else word(ctypes.get_errno())
+controls["something of its own"] = opened("/proc/self/status")
+"""
+_COUNTED = """
+kept = []
+def flood(make):
+    number = 0
+    for _ in range(count):
+        fd = make()
+        if fd < 0:
+            break
+        kept.append(fd)
+        number += 1
+    return number
+import pty
+def terminal():
+    try:
+        return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+    except OSError:
+        return -1
+out["inotify"] = flood(lambda: libc.inotify_init1(0o2000000))
+out["epoll"] = flood(lambda: libc.epoll_create1(0o2000000))
+out["eventfd"] = flood(lambda: libc.eventfd(0, 0o2000000))
+out["timerfd"] = flood(lambda: libc.timerfd_create(1, 0o2000000))
+out["terminals"] = flood(terminal)
+controls["some were made"] = "ok" if out["eventfd"] > 10 else str(out["eventfd"])
+sys.stdout.write("full\\n"); sys.stdout.flush()
+open("full", "w").close()
+end = time.monotonic() + 15
+while not os.path.exists("seen") and time.monotonic() < end:
+    time.sleep(0.02)
+"""
+
+
+@probe("C17", "Shared memory, semaphores and queues go with the sandbox", claim="ipc")
+async def leftovers(arena: Arena) -> Verdict:
+    """None of those made inside is in the host's tables, neither while the sandbox lives nor afterwards."""
+    key, queue = 0x10000000 + secrets.randbelow(0x40000000), f"left-{secrets.token_hex(8)}"
+    checks = Checks()
+    async with arena.target.create() as box:
+        made, controls = await arena.attack(_SYSV, box=box, key=key, queue=queue, count=32)
+        during = _on_the_host(key, queue)
+    for name, value in controls.items():
+        checks.control(name, value == "ok", value)
+    kinds = [kind for kind in (*_TABLES, "mq") if made[kind].isdigit()]
+    checks.hold("none is the host's", not during, during)
+    checks.hold("none is left", not (left := _on_the_host(key, queue)), left)
+    if not left:
+        checks.control("one of the host's own is seen", _seen_while_it_is_there(key), "its tables cannot be read")
+    if kinds:
+        return checks.verdict("CONTAINED", "ipc namespace", f"made inside: {', '.join(kinds)}")
+    return checks.verdict("BLOCKED", "system call filter", ", ".join(f"{kind}: {made[kind]}" for kind in _TABLES))
+
+
+def _on_the_host(key: int, queue: str) -> list[str]:
+    """Which of the objects the host has."""
+    found = []
+    for kind in _TABLES:
+        with contextlib.suppress(OSError):
+            lines = Path("/proc/sysvipc", kind).read_text(encoding="utf-8").splitlines()[1:]
+            keys = [int(line.split()[0]) for line in lines]
+            found += [f"{kind} {one}" for one in keys if key <= one < key + 32]
+    with contextlib.suppress(OSError):
+        found += [name for name in os.listdir("/dev/mqueue") if name.startswith(queue)]
+    return found
+
+
+def _seen_while_it_is_there(key: int) -> bool:
+    """Whether the search finds an object that this process makes and takes away again."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    number = libc.shmget(key, 4096, 0o1600)
+    try:
+        return bool(_on_the_host(key, "-"))
+    finally:
+        if number >= 0:
+            libc.shmctl(number, 0, None)  # IPC_RMID
+
+
+@probe("C17-counted", "Who takes all descriptors of a kind leaves the host its own", claim="processes")
+async def counted(arena: Arena) -> Verdict:
+    """While a command holds as many watches, timers and terminals as it gets, the host process can make each."""
+    sandbox = await arena.sandbox()
+    checks = Checks()
+    checks.control("the host could before", not (missing := _refused_to_the_host()), missing)
+    process = await sandbox.start(["python3", "-I", "-c", _program()], timeout=30.0)
+    async for stream, chunk in process:
+        if stream == "stdout" and b"full" in chunk:
+            break
+    missing = _refused_to_the_host()
+    await sandbox.write("seen", b"")
+    result = await process.wait()
+    arena.saw(result)
+    checks.control("some were made", result.exit_code == 0, result.stderr[-200:])
+    checks.hold("the host still can", not missing, missing)
+    return checks.verdict("CONTAINED", "counted for the sandbox's own user")
+
+
+def _program() -> str:
+    from isandbox.testing.containment.inside import program
+
+    return program(_COUNTED, {"count": 200})
+
+
+def _refused_to_the_host() -> list[str]:
+    """Kinds of descriptor that this process cannot make now."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    kinds = {
+        "inotify": lambda: libc.inotify_init1(os.O_CLOEXEC),
+        "epoll": lambda: libc.epoll_create1(os.O_CLOEXEC),
+        "timerfd": lambda: libc.timerfd_create(1, os.O_CLOEXEC),
+        "terminal": _terminal,
+    }
+    refused = []
+    for name, make in kinds.items():
+        fd = make()
+        if fd < 0:
+            refused.append(name)
+        else:
+            os.close(fd)
+    return refused
+
+
+def _terminal() -> int:
+    try:
+        return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return -1
