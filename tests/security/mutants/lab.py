@@ -14,12 +14,14 @@ from isandbox_mutants.frame import Mutant, safe
 
 from isandbox.errors import SandboxError
 from isandbox.factory import create_sandbox
-from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
+from isandbox.testing.containment import Arena, BackendTarget, Finding, Outcome, Probe, Verdict, all_probes, run_probe
+from isandbox.testing.containment.processes.posture import snapshot
 from isandbox_backends._shared import start
 from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.plan import Record
 from isandbox_backends.seccomp import backend
 
+RECORD = "B09-record"
 HELD: tuple[Outcome, ...] = ("BLOCKED", "CONTAINED")
 
 
@@ -47,12 +49,13 @@ class Lab:
 
     workshop: Workshop
     intact: dict[str, Finding] = field(default_factory=dict)
+    record: dict[str, str] = field(default_factory=dict)
 
     async def try_out(self, mutant: Mutant, probes: Iterable[str], *, all_of_them: bool = False) -> Trial:
         """The mutant against these probes, until one turns red: one that holds in the product, and red twice, for what others
         do on this machine at the same moment may look like a change of the host.
         """
-        by_id = {probe.id: probe for probe in all_probes()}
+        by_id = {probe.id: probe for probe in (*all_probes(), self._posture())}
         chosen = [by_id[name] for name in probes]
         for probe in chosen:
             await self._intact(probe)
@@ -72,6 +75,18 @@ class Lab:
                     if not all_of_them:
                         break
         return Trial(mutant.name, killer=" ".join(killers), tried=tuple(tried))
+
+    def _posture(self) -> Probe:
+        """B09 to the letter: all that a command can say of what it is, and the host of it, equals the product's."""
+
+        async def attempt(arena: Arena) -> Verdict:
+            found = await snapshot(arena, await arena.box())
+            self.record = self.record or found
+            names = sorted({*found, *self.record})
+            drift = [f"{name}: {found.get(name)}" for name in names if found.get(name) != self.record.get(name)]
+            return Verdict("LEAK", detail="; ".join(drift)) if drift else Verdict("BLOCKED", "as recorded")
+
+        return Probe(RECORD, "A command is what the record says", "processes", "privileges", attempt)
 
     async def _intact(self, probe: Probe) -> None:
         if probe.id not in self.intact:
