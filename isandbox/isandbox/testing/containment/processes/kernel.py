@@ -79,6 +79,7 @@ DANGEROUS: dict[str, list[Any]] = {
     "migrate_pages": [-1, 0, 0, 0],
     "move_pages": [0, 0, 0, 0, 0, 0],
     "memfd_secret": [-1],
+    "lsm_set_self_attr": [0, 0, 0, 0],
     "uselib": ["/nowhere"],
     "ustat": [0, 0],
     "sysfs": [3],
