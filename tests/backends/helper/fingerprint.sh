@@ -12,8 +12,8 @@ for knob in $(cd /proc/sys/user 2>/dev/null && echo *); do echo "$knob $(cat /pr
 read -r _ _ _ _ _ session _ < /proc/1/stat && echo "session of the first process $session"
 for kind in user mnt pid ipc uts cgroup net; do echo "ns $kind $(readlink /proc/self/ns/$kind)"; done
 echo "files $(cd /proc/self/fd && echo *)"
-(: > /proc/self/oom_score_adj) 2>&1 # nothing but Landlock forbids it
-(: > /etc/passwd) 2>&1
+(: >> /proc/self/oom_score_adj) 2>&1 # nothing but Landlock forbids it
+(: >> /etc/passwd) 2>&1 # opened and closed: without isolation, as root, this is the host's
 (: < /proc/1/environ) 2>&1
-(: > /proc/sys/kernel/hostname) 2>&1
+(: >> /proc/sys/kernel/hostname) 2>&1
 cat /proc/net/route

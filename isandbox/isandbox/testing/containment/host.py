@@ -82,15 +82,15 @@ def changes(before: HostState, after: HostState) -> list[str]:
     return found
 
 
-async def settled(before: HostState, *, seconds: float = SETTLING) -> list[str]:
-    """The changes that are still there after ``seconds``; at once when there is none."""
-    end = time.monotonic() + seconds
-    while True:
-        gc.collect()
-        found = changes(before, HostState.now())
-        if not found or time.monotonic() >= end:
+async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
+    """The changes that are still there after ``seconds``, `SETTLING` of them; at once when there is none."""
+    end = time.monotonic() + (SETTLING if seconds is None else seconds)
+    while found := changes(before, HostState.now()):
+        if time.monotonic() >= end:
             return found
+        gc.collect()  # what nobody holds any more may hold a descriptor
         await asyncio.sleep(0.05)
+    return []
 
 
 def contents(directory: Path) -> Mapping[str, str]:

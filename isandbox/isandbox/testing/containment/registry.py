@@ -25,12 +25,12 @@ def probe(id: str, title: str, *, claim: str, timeout: float = 60.0) -> Callable
     """Enter a function into the list. The letter of ``id`` is its group; ids are the catalogue's own, with a suffix
     (``B12-program``) where one entry takes several probes.
     """
+    if id in _probes:
+        raise ValueError(f"two probes are called {id}")
+    if id[0] not in _GROUPS or claim not in _CLAIMS:
+        raise ValueError(f"{id}, {claim!r}: no such group or claim, so it would never be tried")
 
     def enter(attempt: Attempt) -> Attempt:
-        if id in _probes:
-            raise ValueError(f"two probes are called {id}")
-        if id[0] not in _GROUPS or claim not in _CLAIMS:
-            raise ValueError(f"{id}, {claim}: no such group or claim, so it would never be tried")
         _probes[id] = Probe(id, title, _GROUPS[id[0]], claim, attempt, timeout)
         return attempt
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from isandbox.errors import SandboxError, UnsupportedError
+from isandbox.errors import SandboxError, SandboxLostError, UnsupportedError
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.host import HostState, settled
 from isandbox.testing.containment.inside import UnusableAnswerError
@@ -21,16 +20,15 @@ if TYPE_CHECKING:
 
 
 async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
-    """One probe; ``thorough`` takes long, and tries what depends on chance more often. What the target does not claim is not
-    tried: where nothing stops an attack, it would really do what it tries.
+    """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
+    ``thorough``: with ten times its time, and more rounds of what depends on chance.
     Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
     closes the probe's sandboxes first.
     """
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
     async with AsyncExitStack() as outer:
-        gc.collect()
         before = HostState.now()
         stack = AsyncExitStack()
         outer.push_async_callback(stack.aclose)  # when it is cancelled before it is closed below
@@ -69,7 +67,8 @@ async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds
             return Verdict("LEAK", detail=f"{late} within {seconds:g} s")
         arena.saw(error)
         kind = "" if isinstance(error, UnusableAnswerError) else f"{type(error).__name__}: "
-        return Verdict("VACUOUS", detail=shown(f"{kind}{error}"))
+        # An attack that ended the sandbox reached what keeps it; with any other error it did not take place.
+        return Verdict("LEAK" if isinstance(error, SandboxLostError) else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
 async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:

@@ -20,14 +20,14 @@ def calls():
     attributes = (ctypes.c_uint64 * 4)(0, 1, 0, 0)  # clear MOUNT_ATTR_RDONLY
     yield "tmpfs", lambda: call(NR["mount"], b"none", target, b"tmpfs", 0, None)
     yield "proc", lambda: call(NR["mount"], b"proc", target, b"proc", 0, None)
-    yield "cgroup", lambda: call(NR["mount"], b"none", target, b"cgroup", 0, b"rdma")
+    yield "cgroup", lambda: call(NR["mount"], b"none", target, b"cgroup2", 0, None)
     yield "bind", lambda: call(NR["mount"], source, target, None, BIND, None)
     yield "remount", lambda: call(NR["mount"], None, source, None, REMOUNT | BIND, None)
-    yield "remount of the root", lambda: call(NR["mount"], None, b"/", None, REMOUNT | BIND, None)
-    yield "shared root", lambda: call(NR["mount"], None, b"/", None, 1 << 20 | 16384, None)
+    yield "shared", lambda: call(NR["mount"], None, source, None, 1 << 20, None)
     yield "move", lambda: call(NR["mount"], source, target, None, MOVE, None)
-    yield "umount", lambda: call(NR["umount2"], source, 2)
-    yield "umount of /proc", lambda: call(NR["umount2"], b"/proc", 2)
+    # MNT_EXPIRE: who may is told EAGAIN, or EBUSY, and everything stays where it is.
+    yield "umount", lambda: call(NR["umount2"], source, 4)
+    yield "umount of /proc", lambda: call(NR["umount2"], b"/proc", 4)
     yield "mount_setattr", lambda: call(NR["mount_setattr"], -100, source, 0, attributes, 32)
     yield "open_tree", lambda: call(NR["open_tree"], -100, b"/", 1)
     yield "fsopen", lambda: call(NR["fsopen"], b"tmpfs", 0)
@@ -42,7 +42,9 @@ def one(do, flags):
             answer = call(NR["unshare"], flags)
             if answer != "ok":
                 return answer
-        return do()
+        answer = do()
+        call(NR["umount2"], target, 2)  # what could be mounted there is not left
+        return answer
     return in_child(inside)
 
 for name, do in calls():

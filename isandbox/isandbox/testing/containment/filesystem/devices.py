@@ -11,10 +11,10 @@ from isandbox.testing.containment.judge import REFUSED, judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
 
-# Named ones only, and none of those that do something when they are opened (watchdogs, tapes).
+# Named ones only, and none of those that do something when they are opened (watchdogs, tapes, the image of a sleeping system).
 _WANTED = (
     "mem", "kmem", "port", "kmsg", "kvm", "fuse", "vsock", "net/tun", "loop-control", "loop0", "mapper/control", "uinput", "sda",
-    "vda", "nvme0", "nvme0n1", "xvda", "hwrng", "rtc0", "ttyS0", "tty0", "tty1", "console", "snapshot", "userfaultfd", "vhost-net",
+    "vda", "nvme0", "nvme0n1", "xvda", "hwrng", "rtc0", "ttyS0", "tty0", "tty1", "console", "userfaultfd", "vhost-net",
     "vhost-vsock", "autofs", "cpu_dma_latency", "nvidia0", "nvidiactl", "dri/renderD128", "hpet", "nvram", "btrfs-control",
      "cuse", "ppp", "rfkill", "snd/timer", "udmabuf", "vfio/vfio", "vga_arbiter", "zram0", "pmem0",
 )  # fmt: skip
@@ -37,7 +37,9 @@ for name in wanted:
     if not stat.S_ISCHR(status.st_mode) and not stat.S_ISBLK(status.st_mode):
         out[name] = "no device"
     elif not harmless(status):
-        answers = {opened(path, os.O_RDONLY), opened(path, os.O_WRONLY)}
+        answers = {opened(path, os.O_RDONLY)}
+        if stat.S_ISCHR(status.st_mode):  # a disk that was open for writing is looked at anew by the host
+            answers.add(opened(path, os.O_WRONLY))
         out[name] = "ok" if "ok" in answers else answers.pop()
 for path, status in below("/", most=20000):
     if stat.S_ISBLK(status.st_mode) or (stat.S_ISCHR(status.st_mode) and not harmless(status)):
@@ -47,6 +49,8 @@ for path, status in below("/", most=20000):
 null = os.stat("/dev/null")
 out["chmod null"] = attempt(os.chmod, "/dev/null", stat.S_IMODE(null.st_mode))
 out["chown null"] = attempt(os.chown, "/dev/null", null.st_uid, null.st_gid)
+if out["chown null"] == "EINVAL":  # an owner who has no id in here
+    out["chown null"] = "EPERM"
 out["unlink null"] = "ok" if os.access("/dev", os.W_OK) else "EACCES"
 if "ok" in (out["chmod null"], out["chown null"], out["unlink null"]):
     status = os.lstat("/dev") if out["unlink null"] == "ok" else os.lstat("/dev/null")

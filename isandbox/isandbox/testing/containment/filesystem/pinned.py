@@ -74,9 +74,8 @@ out["write"] = attempt(lambda: os.close(os.open("/mnt/w/link/new", os.O_CREAT | 
 _DENIED = """
 controls["a file that is not denied"] = opened("a/b/other")
 def tries(path):
-    out["read " + path] = opened(path)
+    out["read " + path] = content(path, 4096) or "empty"
     out["write " + path] = opened(path, os.O_WRONLY)
-    sys.stdout.write(content(path))
 tries("a/b/secret")
 for old, new, path in (("a", "c", "c/b/secret"), ("a/b", "a/c", "a/c/secret"), ("a/b/secret", "a/plain", "a/plain")):
     if attempt(os.rename, old, new) == "ok":
@@ -96,7 +95,7 @@ async def denied(arena: Arena) -> Verdict:
     (place / "a" / "b" / "other").write_text("x")
     box = await arena.create(workspace=Workspace(str(place), deny=("a/b/secret",)))
     out, controls = await arena.attack(_DENIED, box=box)
-    return judge(out, controls, refused=PINNED, by={**READ_ONLY, "EEXIST": "mount point"})
+    return judge(out, controls, refused=PINNED | {"empty"}, by={**READ_ONLY, "EEXIST": "mount point", "empty": "cover"})
 
 
 _RESERVED = """

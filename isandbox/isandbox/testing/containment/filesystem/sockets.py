@@ -13,19 +13,18 @@ from isandbox.testing.containment.peers import Listener
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
 
-# Connected and closed again: nothing is said to whoever answers.
+# Connected and closed again: only to sockets of the probe's own a datagram is sent.
 _CONNECT = """
 import tempfile
 KINDS = {"stream": socket.SOCK_STREAM, "datagram": socket.SOCK_DGRAM, "packets": socket.SOCK_SEQPACKET}
 
-def reach(address, kind):
+def reach(address, kind, send=True):
     try:
         with socket.socket(socket.AF_UNIX, KINDS[kind]) as one:
             one.settimeout(5)
-            if kind == "datagram":
-                one.sendto(b"x", address)
-            else:
-                one.connect(address)
+            one.connect(address)
+            if kind == "datagram" and send:
+                one.send(b"x")
     except OSError as error:
         return word(error.errno) if error.errno else type(error).__name__
     return "ok"
@@ -46,8 +45,8 @@ _PATHS = (
     + """
 for path in paths:
     for kind in KINDS:
-        out["%s %s" % (path, kind)] = reach(path, kind)
-        out["/proc/1/root%s %s" % (path, kind)] = reach("/proc/1/root" + path, kind)
+        out["%s %s" % (path, kind)] = reach(path, kind, token in path)
+        out["/proc/1/root%s %s" % (path, kind)] = reach("/proc/1/root" + path, kind, token in path)
 for path, status in below("/"):
     if stat.S_ISSOCK(status.st_mode):
         out["found " + path] = reach(path, "stream")
@@ -78,7 +77,9 @@ async def engines(arena: Arena) -> Verdict:
     nothing.
     """
     listeners = [arena.listen(name) for name in ("docker.sock", "containerd.sock", "podman.sock")]
-    out, controls = await arena.attack(_PATHS, paths=[*map(_path, listeners), *_ENGINES], variables=[])
+    out, controls = await arena.attack(
+        _PATHS, paths=[*map(_path, listeners), *_ENGINES], variables=[], token=arena.planted.name
+    )
     return _heard(listeners, judge(out, controls, by=_BY))
 
 
@@ -103,7 +104,7 @@ async def sessions(arena: Arena) -> Verdict:
         for name in ("bus", "systemd/private", "gnupg/S.gpg-agent", "wayland-0", "pulse/native")
     ]
     paths = [*map(_path, listeners), *_SESSIONS, *user]
-    out, controls = await arena.attack(_PATHS, paths=paths, variables=list(variables))
+    out, controls = await arena.attack(_PATHS, paths=paths, variables=list(variables), token=arena.planted.name)
     return _heard(listeners, judge(out, controls, by=_BY))
 
 
