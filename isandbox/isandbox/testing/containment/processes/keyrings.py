@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import secrets
 from dataclasses import dataclass
 
 from isandbox.testing.containment.arena import Arena
@@ -13,8 +14,8 @@ from isandbox.testing.containment.numbers import NUMBERS
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
 
-# linux/keyctl.h
-_SESSION, _USER = -3, -4
+# linux/keyctl.h. The user's session keyring is the one of who has no session of its own; -3 would make us one.
+_USER, _USER_SESSION = -4, -5
 _SETPERM, _INVALIDATE, _READ = 5, 21, 11
 _EVERYBODY = 0x3F3F3F3F
 
@@ -24,18 +25,19 @@ class HostKeys:
     """Keys of the host with a canary each, which every process of the machine may read by their numbers."""
 
     numbers: tuple[int, ...]
+    name: str
 
     @classmethod
     def plant(cls, arena: Arena) -> HostKeys:
-        """In the user's and the session's keyring; they go with the probe. `OSError` where this machine lets us have none."""
-        made = []
-        for ring in (_USER, _SESSION):
+        """In the user's keyring and that of the user's sessions; they go with the probe. `OSError` where this machine lets us have none."""
+        made, name = [], f"isandbox-probe-{secrets.token_hex(8)}"
+        for ring in (_USER, _USER_SESSION):
             canary = arena.canaries.new().encode()
-            number = _call("add_key", b"user", b"isandbox-probe", canary, len(canary), ring)
+            number = _call("add_key", b"user", name.encode(), canary, len(canary), ring)
             arena.stack.callback(_forget, number)
             _call("keyctl", _SETPERM, number, _EVERYBODY)
             made.append(number)
-        return cls(tuple(made))
+        return cls(tuple(made), name)
 
     def readable(self) -> bool:
         """Whether the host itself can read them: what is planted must be there to be found."""
@@ -79,10 +81,10 @@ for number in numbers:
 near = {read(number + step) for number in numbers for step in range(-500, 501)}
 out["numbers near"] = "ok" if "ok" in near else min(near)
 for ring in (-1, -2, -3, -4, -5):
-    out["search %d" % ring] = call(NR["keyctl"], SEARCH, ring, b"user", b"isandbox-probe", 0)
+    out["search %d" % ring] = call(NR["keyctl"], SEARCH, ring, b"user", name.encode(), 0)
 out["persistent"] = call(NR["keyctl"], PERSISTENT, -1, -2, 0, 0)
 out["join a session"] = call(NR["keyctl"], JOIN, b"_ses", 0, 0, 0)
-out["request"] = call(NR["request_key"], b"user", b"isandbox-probe", None, 0)
+out["request"] = call(NR["request_key"], b"user", name.encode(), None, 0)
 for path in ("/proc/keys", "/proc/key-users"):
     listing = content(path)
     out[path] = listing if listing.startswith("E") and len(listing) < 10 else "ok" if found(listing) else "ENOKEY"
@@ -101,7 +103,7 @@ async def keyrings(arena: Arena) -> Verdict:
         return Verdict("VACUOUS", detail=f"no key can be planted on this host: {error}")
     if not planted:
         return Verdict("VACUOUS", detail="the host cannot read the keys that it planted")
-    out, controls = await arena.attack(_LOOK, numbers=list(keys.numbers))
+    out, controls = await arena.attack(_LOOK, numbers=list(keys.numbers), name=keys.name)
     by = {
         "ENOKEY": "no such key in view",
         "EPERM": "system call filter",

@@ -9,8 +9,10 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
+from isandbox.records import ExecResult
 from isandbox.testing.containment.arena import Arena, BackendTarget
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -45,6 +47,19 @@ async def _until(marker: str, *, gone: bool) -> bool:
     return False
 
 
+@contextlib.asynccontextmanager
+async def _meanwhile(command: Coroutine[Any, Any, ExecResult]) -> AsyncIterator[asyncio.Task[ExecResult]]:
+    """A command that runs beside what is done here. Left early, it is ended."""
+    task = asyncio.ensure_future(command)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # looked at, so that nobody is told that it was not
+
+
 def _command(program: str, marker: str) -> list[str]:
     return ["python3", "-I", "-c", program, marker]
 
@@ -57,12 +72,11 @@ async def daemons(arena: Arena) -> Verdict:
     """A process that has forked twice, left its session and ignores signals ends with its command's time-out; one that a
     finished command left behind ends when the sandbox is closed, which is not long in coming.
     """
-    box = arena.target.create()
     late, left = (f"daemon-{secrets.token_hex(8)}" for _ in range(2))
-    async with box as sandbox:
-        running = asyncio.ensure_future(sandbox.exec(_command(_DAEMON + _AND_STAY, late), timeout=1))
-        seen = await _until(late, gone=False)
-        result = await running
+    async with arena.target.create() as sandbox:
+        async with _meanwhile(sandbox.exec(_command(_DAEMON + _AND_STAY, late), timeout=1)) as running:
+            seen = await _until(late, gone=False)
+            result = await running
         if not seen:
             return _UNSEEN
         if result.fault != "timeout" or not await _until(late, gone=True):
@@ -150,14 +164,14 @@ time.sleep(30)
 
 @probe("B24", "Stopped processes neither hang the caller nor live on", claim="lifetime")
 async def stopped(arena: Arena) -> Verdict:
-    """A command that stops itself, its group, a child that holds its output and what keeps it is ended by its time-out, or its
-    sandbox is lost; either way the caller gets an answer, and nothing of it is left when the sandbox is closed.
+    """A command that stops itself, its group, a child that holds its output and, where it can, what keeps it, is ended by its
+    time-out and not taken for finished, and nothing of it is left when the sandbox is closed.
     """
     marker = f"stopped-{secrets.token_hex(8)}"
     async with arena.target.create() as sandbox:
-        running = asyncio.ensure_future(sandbox.exec(_command(_STOP, marker), timeout=1))
-        seen = await _until(marker, gone=False)
-        result = await running
+        async with _meanwhile(sandbox.exec(_command(_STOP, marker), timeout=1)) as running:
+            seen = await _until(marker, gone=False)
+            result = await running
         arena.saw(result)
         if "stopping" not in result.stdout or not seen:
             return Verdict("VACUOUS", detail=f"it did not come to that, or the host does not see it: {result.stderr[-200:]}")

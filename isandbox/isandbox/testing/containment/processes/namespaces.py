@@ -72,7 +72,8 @@ async def enter_namespaces(arena: Arena) -> Verdict:
     """
     target = await host_victim(arena)
     out, controls = await arena.attack(_ENTER, host=target.pid)
-    return judge_by_process({name: said for name, said in out.items() if said not in ("same", "none")}, controls)
+    by = {"EPERM": "out of the namespace's reach"}
+    return judge_by_process({name: said for name, said in out.items() if said not in ("same", "none")}, controls, by=by)
 
 
 _MAKE = (

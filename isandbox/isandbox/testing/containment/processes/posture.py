@@ -41,7 +41,7 @@ out["personality"] = content("/proc/self/personality").strip()
 out["oom_score_adj"] = content("/proc/self/oom_score_adj").strip()
 out["priority"] = os.getpriority(os.PRIO_PROCESS, 0)
 out["scheduler"] = os.sched_getscheduler(0)
-out["CPUs"] = "all" if len(os.sched_getaffinity(0)) == os.cpu_count() else "some"
+out["CPUs"] = "%s" % sorted(os.sched_getaffinity(0))
 out["session leader"] = str(os.getsid(0) == os.getpid())
 out["process group leader"] = str(os.getpgrp() == os.getpid())
 out["controlling terminal"] = opened("/dev/tty", os.O_RDWR)
@@ -126,6 +126,7 @@ def _inherited() -> dict[str, str]:
         "oom_score_adj": Path("/proc/self/oom_score_adj").read_text(encoding="ascii").strip(),
         "priority": str(os.getpriority(os.PRIO_PROCESS, 0)),
         "scheduler": str(os.sched_getscheduler(0)),
+        "CPUs": str(sorted(os.sched_getaffinity(0))),
     }
 
 

@@ -13,15 +13,15 @@ from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
 
 # As much as any backend that has the quota can give.
-_QUOTAS: dict[str, Any] = {
-    "cpus": 1,
-    "cpu_time": 5,
-    "memory": "256MiB",
-    "disk": "64MiB",
-    "pids": 64,
-    "open_files": 128,
-    "file_size": "1MiB",
-    "output": "1MiB",
+_QUOTAS = {
+    "cpus": Quotas(cpus=1),
+    "cpu_time": Quotas(cpu_time=5),
+    "memory": Quotas(memory="256MiB"),
+    "disk": Quotas(disk="64MiB"),
+    "pids": Quotas(pids=64),
+    "open_files": Quotas(open_files=128),
+    "file_size": Quotas(file_size="1MiB"),
+    "output": Quotas(output="1MiB"),
 }
 
 
@@ -57,8 +57,8 @@ def _asked(arena: Arena) -> list[tuple[str, dict[str, Any], bool]]:
         "mounts": {"mounts": [Mount(place, "/mnt/probe", "ro")]},
         "network.hosts": {"network": ["host.invalid"]},
     }
-    asked = [
-        (name, {"quotas": Quotas(**{name: size})}, record.quota(name).kind != "unsupported") for name, size in _QUOTAS.items()
+    asked: list[tuple[str, dict[str, Any], bool]] = [
+        (name, {"quotas": quotas}, record.quota(name).kind != "unsupported") for name, quotas in _QUOTAS.items()
     ]
     asked += [(name, given, False) for name, given in policies.items() if record.policy(name).kind == "unsupported"]
     if record.isolation != "vm":

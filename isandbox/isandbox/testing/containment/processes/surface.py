@@ -20,10 +20,12 @@ NOT_ISSUED = {
     "aarch64": {81: "sync writes out every disk of the machine"},
 }
 # Where null means "all", "off" or "wait", and might be heard if the sandbox were broken: IPC_RMID of object 0, a queue that stays,
-# the host's name, accounting, a loaded crash kernel. A Z is 64 zero bytes, which are no time at all for who would wait.
+# the host's name, accounting, a loaded crash kernel. Ids are -1, which changes none: 0 is EPERM where it is root's. A Z is 64 zero
+# bytes, which are no time at all for who would wait.
 OTHER_ARGUMENTS = {
     "x86_64": {
         **{number: [-1, -1, -1, -1, -1, -1] for number in (31, 66, 71, 70)},
+        **{number: [-1, -1, -1] for number in (105, 106, 113, 114, 117, 119)},
         68: [1, 0],
         23: [0, 0, 0, 0, "Z"],
         270: [0, 0, 0, 0, "Z", 0],
@@ -32,6 +34,7 @@ OTHER_ARGUMENTS = {
     },
     "aarch64": {
         **{number: [-1, -1, -1, -1, -1, -1] for number in (195, 191, 187, 188)},
+        **{number: [-1, -1, -1] for number in (143, 144, 145, 146, 147, 149)},
         186: [1, 0],
         72: [0, 0, 0, 0, "Z", 0],
         73: [0, 0, "Z", 0, 0],
