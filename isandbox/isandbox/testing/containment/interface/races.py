@@ -97,7 +97,8 @@ async def _calls(arena: Arena, sandbox: ISandbox, host: Path, number: int) -> li
         sandbox.files.download("d", host / f"got{number}", unsafe="skip"),
         sandbox.files.upload(host, f"/tmp/copy{number}", unsafe="skip"),
         sandbox.exec(
-            ["sh", "-c", f"cat /tmp/copy{number}/*/* 2>/dev/null; rm -rf /tmp/copy{number} made got* .i*"], timeout=20.0
+            ["sh", "-c", f"cat /tmp/copy{number}/*/* 2>/dev/null; rm -rf /tmp/copy{number} made got* .i* d/made d/renamed"],
+            timeout=20.0,
         ),
     ]
     return [await said(arena, call) for call in calls]

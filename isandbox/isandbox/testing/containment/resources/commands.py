@@ -21,9 +21,12 @@ _LEFT = """
 def marked():
     names = [name for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
     return sum(marker in content("/proc/%s/cmdline" % name) for name in names)
-own = subprocess.Popen([sys.executable, "-I", "-c", "import time; time.sleep(10)", marker])
+own = subprocess.Popen(
+    [sys.executable, "-I", "-c", "import time; print('up', flush=True); time.sleep(10)", marker], stdout=subprocess.PIPE
+)
+own.stdout.readline()  # its command line is there once it runs
 controls["one of its own is seen"] = "ok" if marked() else "not seen"
-own.kill(); own.wait()
+own.kill(); own.wait(); own.stdout.close()
 out["left"] = marked()
 """
 
