@@ -75,8 +75,13 @@ drop_capabilities (void)
 int
 landlock_abi (void)
 {
-  long abi = SYS (landlock_create_ruleset, 0, 0, LANDLOCK_VERSION_FLAG);
-  return abi < 0 ? 0 : (int) abi;
+  static int known = -1; /* asked before the filter is loaded, which may not let it be asked again */
+  if (known < 0)
+    {
+      long abi = SYS (landlock_create_ruleset, 0, 0, LANDLOCK_VERSION_FLAG);
+      known = abi < 0 ? 0 : (int) abi;
+    }
+  return known;
 }
 
 /* Rights and scopes that a kernel with this ABI knows (Documentation/userspace-api/landlock.rst). */

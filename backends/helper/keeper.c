@@ -121,10 +121,12 @@ become_command_user (const struct command *c)
           if (SYS (setfsgid, gid) != (long) gid || SYS (setfsuid, uid) != (long) uid)
             return -EPERM;
         }
-      else if ((r = SYS (setresgid, gid, gid, gid)) < 0 || (r = SYS (setresuid, uid, uid, uid)) < 0)
+      /* The memory is still the server's, and where fs.suid_dumpable is 1 the change of uid opens it to every command until
+       * the next call. A capability that commands do not have keeps them out meanwhile; exec takes it away. */
+      else if ((r = SYS (prctl, PR_SET_KEEPCAPS, 1, 0, 0, 0)) < 0 || (r = SYS (setresgid, gid, gid, gid)) < 0
+               || (r = SYS (setresuid, uid, uid, uid)) < 0)
         return r;
     }
-  /* The memory is still the server's, and a change of uid may have opened it (fs.suid_dumpable). */
   if ((r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0
       || (r = SYS (prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0)) < 0) /* after setresuid, which clears it */
     return r;
@@ -236,19 +238,35 @@ reap_one (struct command *c, i32 pid)
   return status;
 }
 
+/* Look for a child that has ended, and leave it to be reaped: INFO->pid is 0 when there is none. Returns 0 when there are no
+ * children. A process can make its parent its tracer (PTRACE_TRACEME), and the kernel then tells of its stops too, asked or
+ * not. It is let go, with the signal that it stopped for; but not with the SIGTRAP of an exec, which is for tracers only. */
+static int
+next_dead (struct siginfo_wait *info)
+{
+  for (;;)
+    {
+      info->pid = 0;
+      if (SYS (waitid, P_ALL, 0, info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
+        return 0;
+      if (info->pid == 0 || info->code < CLD_TRAPPED)
+        return 1;
+      long signal = info->status & 0x7f;
+      SYS (ptrace, PTRACE_DETACH, info->pid, 0, signal == SIGTRAP ? 0 : signal);
+    }
+}
+
 static int
 children_left (struct command *c)
 {
   struct siginfo_wait info;
-  for (;;)
+  while (next_dead (&info))
     {
-      info.pid = 0;
-      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
-        return 0;
       if (info.pid == 0)
         return 1;
       reap_one (c, info.pid); /* dead already: it does not linger */
     }
+  return 0;
 }
 
 /* The server died and this is no pid namespace that died with it: what the command started must not outlive it. One keeper
@@ -299,12 +317,9 @@ static void
 reap (struct command *c, i32 child)
 {
   int status = 0, ended = 0;
-  for (;;)
+  struct siginfo_wait info;
+  while (next_dead (&info)) /* until there is none: the proof that nothing is left */
     {
-      struct siginfo_wait info;
-      info.pid = 0;
-      if (SYS (waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0) == -ECHILD)
-        break; /* the proof that nothing is left */
       if (info.pid == 0)
         {
           if (c->start.operation && !ended)

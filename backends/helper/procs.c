@@ -151,6 +151,55 @@ live_thread (i32 pid)
   return found;
 }
 
+/* The number after NAME in /proc/PID/task/TID/status, 0 when it is not there. */
+static u64
+status_number (i32 pid, i32 tid, const char *name)
+{
+  char path[64], text[2048];
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) pid);
+  len = put_str (path, sizeof path, len, "/task/");
+  len = put_num (path, sizeof path, len, (u64) tid);
+  put_str (path, sizeof path, len, "/status");
+  if (read_file (path, text, sizeof text) <= 0)
+    return 0;
+  for (const char *line = text; line; line = str_chr (line + 1, '\n'))
+    if (str_prefix (line + (*line == '\n'), name))
+      {
+        const char *s = line + (*line == '\n') + str_len (name);
+        while (*s == ' ' || *s == '\t')
+          s++;
+        return take_num (&s);
+      }
+  return 0;
+}
+
+u32
+proc_tracers (i32 pid, i32 *out, u32 n)
+{
+  char path[32];
+  u8 buf[1024] __attribute__ ((aligned (8)));
+  u32 count = 0;
+  size_t len = put_str (path, sizeof path, 0, "/proc/");
+  len = put_num (path, sizeof path, len, (u64) pid);
+  put_str (path, sizeof path, len, "/task");
+  long left, dir = SYS (openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  while (dir >= 0 && (left = SYS (getdents64, dir, buf, sizeof buf)) > 0)
+    for (long pos = 0; pos < left && count < n;)
+      {
+        const struct dirent64 *entry = (const struct dirent64 *) (buf + pos);
+        pos += entry->reclen;
+        const char *name = entry->name;
+        i32 tid = (i32) take_num (&name);
+        i32 tracer = tid > 0 ? (i32) status_number (pid, tid, "TracerPid:") : 0;
+        if (tracer > 0)
+          out[count++] = tracer;
+      }
+  if (dir >= 0)
+    SYS (close, dir);
+  return count;
+}
+
 /* RssAnon, RssShmem and VmSwap of a process's status, which are in kB (man 5 proc). File pages are the kernel's to drop. A
  * thread that has ended has no memory any more in the kernel's eyes, its process has. */
 u64

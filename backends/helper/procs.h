@@ -25,6 +25,8 @@ u32 procs_count (void);
 u32 procs_mark_descendants (struct procs *p, i32 root);
 /* Parent of PID right now, or a negative errno. */
 i32 proc_parent (i32 pid);
+/* Write to OUT at most N processes that trace a thread of PID; returns how many. */
+u32 proc_tracers (i32 pid, i32 *out, u32 n);
 /* Memory of a process that only its end gives back, bytes. */
 u64 proc_memory_bytes (const struct proc *p);
 

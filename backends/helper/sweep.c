@@ -43,15 +43,42 @@ thaw (struct procs p, i32 keeper)
     }
 }
 
+static int
+is_keeper (i32 pid)
+{
+  for (const struct command *c = commands; c; c = c->next)
+    if (c->keeper == pid)
+      return 1;
+  return 0;
+}
+
+/* A process that somebody traces may stop once more on its way out, where no second SIGKILL reaches it (PTRACE_O_TRACEEXIT),
+ * and when it is dead it stays until the tracer has looked at it. A tracer that is part of the command dies with it; one that
+ * belongs to another command keeps this one from ending, and is ended too. */
 static void
-sweep_namespace (i32 keeper)
+kill_tracers (i32 pid)
+{
+  i32 tracers[64];
+  u32 n = proc_tracers (pid, tracers, sizeof tracers / sizeof tracers[0]);
+  for (u32 i = 0; i < n; i++)
+    if (tracers[i] != 1 && !is_keeper (tracers[i]))
+      SYS (kill, tracers[i], SIGKILL);
+}
+
+/* AGAIN: this is not the first sweep, so whatever could be reaped has been. */
+static void
+sweep_namespace (i32 keeper, int again)
 {
   freeze ();
   struct procs p = procs_read ();
   procs_mark_descendants (&p, keeper);
   for (u32 i = 0; i < p.count; i++)
     if (p.list[i].mark)
-      SYS (kill, p.list[i].pid, SIGKILL);
+      {
+        SYS (kill, p.list[i].pid, SIGKILL);
+        if (again && (p.list[i].state == 'Z' || p.list[i].state == 't' || p.list[i].state == HEADLESS))
+          kill_tracers (p.list[i].pid);
+      }
   thaw (p, keeper);
 }
 
@@ -84,18 +111,9 @@ void
 sweep (struct command *c)
 {
   if (plan.mode->flags & MODE_NAMESPACES)
-    sweep_namespace (c->keeper);
+    sweep_namespace (c->keeper, c->sweep_ns != 0);
   else
     sweep_tree (c->keeper);
-}
-
-static int
-is_keeper (i32 pid)
-{
-  for (const struct command *c = commands; c; c = c->next)
-    if (c->keeper == pid)
-      return 1;
-  return 0;
 }
 
 static void

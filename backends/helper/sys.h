@@ -121,6 +121,7 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define CLONE_NEWNET 0x40000000
 
 #define SIGHUP 1
+#define SIGTRAP 5
 #define SIGKILL 9
 #define SIGCHLD 17
 #define SIGCONT 18
@@ -148,6 +149,7 @@ struct open_how { u64 flags, mode, resolve; };
 
 #define PR_SET_PDEATHSIG 1
 #define PR_SET_DUMPABLE 4
+#define PR_SET_KEEPCAPS 8
 #define PR_SET_NAME 15
 #define PR_SET_SECCOMP 22
 #define PR_CAPBSET_DROP 24
@@ -209,6 +211,8 @@ struct timeval { i64 sec, usec; };
 struct rusage { struct timeval utime, stime; long maxrss, rest[13]; };
 struct rlimit { u64 cur, max; };
 struct sock_fprog { u16 len; void *filter; };
+#define CLD_TRAPPED 4 /* this and more: it has stopped or goes on, and has not ended */
+#define PTRACE_DETACH 17
 struct siginfo_wait { i32 signo, err, code, pad, pid, uid, status; u8 rest[128 - 28]; };
 
 struct statx_timestamp { i64 sec; u32 nsec; i32 pad; };

@@ -47,6 +47,24 @@ class TestSeccompBlocking(ThroughSync, TestSeccomp):
     """The same promises through `isandbox.sync`."""
 
 
+@pytest.mark.full
+class TestSeccompStrict(TestSeccomp):
+    """A profile decides what commands may call, not what is promised about them."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox("seccomp", **{"profile": "strict", **options})
+
+
+@pytest.mark.full
+class TestSeccompDebug(TestSeccomp):
+    """As strict."""
+
+    @classmethod
+    def create(cls, **options: Any) -> Any:
+        return create_sandbox("seccomp", **{"profile": "debug", **options})
+
+
 class TestLocal(NativeContract):
     backend = "local"
     gaps = gaps_of("local")

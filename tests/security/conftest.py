@@ -69,7 +69,7 @@ def make(monkeypatch: pytest.MonkeyPatch, sandbox_tmp: Path) -> Iterator[Callabl
                     patch.setattr(backend, "compile_filter", filter)
                 if edit is not None:
                     change = edit
-                    patch.setattr(backend, "compile_plan", lambda *args: change(compile_plan(*args)))
+                    patch.setattr(backend, "compile_plan", lambda *args, **more: change(compile_plan(*args, **more)))
                 return stack.enter_context(create_sandbox("seccomp", **options))
 
         yield open_sandbox

@@ -96,9 +96,9 @@ def allow_everything(*_: object, **__: object) -> bytes:
 MARK = 1000
 
 
-def marked(*_: object, **__: object) -> bytes:
+def marked(*_: object, profile: seccomp_filter.ProfileName = "default", **__: object) -> bytes:
     """Mutant: every errno of the filter is `MARK` higher, so that its answers cannot be the kernel's own."""
-    return mark(seccomp_filter.default_program(ARCHES[machine()]))
+    return mark(seccomp_filter.profile_program(ARCHES[machine()], profile))
 
 
 def mark(program: Sequence[seccomp_filter.Instruction]) -> bytes:

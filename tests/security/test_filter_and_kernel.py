@@ -16,7 +16,8 @@ import pytest
 
 from isandbox_backends._shared.helper import machine
 from isandbox_backends.seccomp import filter as seccomp_filter
-from isandbox_backends.seccomp.rules import CHECKED, FORBIDDEN
+from isandbox_backends.seccomp.profiles import PROFILES, ProfileName
+from isandbox_backends.seccomp.rules import CHECKED, FORBIDDEN, NOT_THERE
 from isandbox_backends.seccomp.syscalls import ARCHES
 
 pytestmark = pytest.mark.native
@@ -107,13 +108,14 @@ def plain_vectors(name: str) -> list[tuple[int, ...]]:
     return vectors if name in WAITS else [*vectors, (0,) * 6, (HIGH,) * 6]
 
 
-def every_call(vectors: ModuleType) -> Calls:
+def every_call(vectors: ModuleType, profile: ProfileName = "default") -> Calls:
     """Every number that may be issued, with its vectors."""
     calls: Calls = []
+    interesting = vectors.calls_of(profile)
     for number in range(ARCH.newest + 200):
         name = NAMES.get(number, "")
-        if name in CHECKED:
-            arguments = list(vectors.CALLS[name][1]())
+        if name in PROFILES[profile].checked:
+            arguments = list(interesting[name][1]())
             # Creating a socket of each allowed kind once more adds nothing but time.
             calls.append((number, arguments if name != "socket" else arguments[::7]))
         elif name not in NOT_ISSUED:
@@ -157,22 +159,25 @@ def under(make: Any, probes: Any, code: Any, calls: Calls) -> Answers:
     return Answers(real, ask(make(filter=lambda *_, **__: probes.mark(code)), calls))
 
 
-@pytest.mark.parametrize("pinned", [False, True])
-def test_the_kernel_decides_as_the_simulator(make: Any, probes: Any, bpf: Any, vectors: Any, pinned: bool) -> None:
+@pytest.mark.parametrize("case", [("default", False), ("default", True), ("debug", False), ("strict", False)], ids=str)
+def test_the_kernel_decides_as_the_simulator(
+    make: Any, probes: Any, bpf: Any, vectors: Any, case: tuple[ProfileName, bool]
+) -> None:
     """Every number and every interesting argument gets from the kernel, under the loaded program, what the simulator says."""
-    code = seccomp_filter.default_program(ARCH, pin_cpus=pinned)
-    calls = every_call(vectors)
+    profile, pinned = case
+    code = seccomp_filter.profile_program(ARCH, profile, pin_cpus=pinned)
+    calls = every_call(vectors, profile)
     assert len({number for number, _ in calls}) > 600
     answered = under(make, probes, code, calls)
     assert differences(bpf, code, calls, answered) == []
 
 
 def altered(what: str) -> Any:
-    code = seccomp_filter.default_program(ARCH)
+    code = seccomp_filter.profile_program(ARCH)
     ptrace = ARCH.numbers["ptrace"]
     if what == "a call let through":
         lists = tuple(name for name in FORBIDDEN if name != "ptrace")
-        return seccomp_filter.program(ARCH, forbidden=lists, not_there=seccomp_filter.NOT_THERE, checked=CHECKED)
+        return seccomp_filter.program(ARCH, forbidden=lists, not_there=NOT_THERE, checked=CHECKED)
     if what == "a number off by one":
         return [(op, jt, jf, k + (op == seccomp_filter.JGE and k == ptrace)) for op, jt, jf, k in code]
     if what == "a high word compared":
@@ -199,7 +204,7 @@ def test_a_filter_that_is_not_the_simulated_one_is_noticed(
     wanted = {"ptrace", "ioctl", "socket", "socketpair", "getpid", "mount"}
     calls = [call for call in every_call(vectors) if NAMES.get(call[0]) in wanted]
     answered = under(make, probes, altered(what), calls)
-    found = differences(bpf, seccomp_filter.default_program(ARCH), calls, answered)
+    found = differences(bpf, seccomp_filter.profile_program(ARCH), calls, answered)
     assert {line.split()[0] for line in found} == where
 
 
@@ -207,7 +212,7 @@ def test_a_simulator_that_is_wrong_is_noticed(
     make: Any, probes: Any, bpf: Any, vectors: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The comparison sees a simulator that reads one instruction otherwise than the kernel."""
-    code = seccomp_filter.default_program(ARCH)
+    code = seccomp_filter.profile_program(ARCH)
     calls = [call for call in every_call(vectors) if NAMES.get(call[0]) in CHECKED]
     answered = under(make, probes, code, calls)
     assert differences(bpf, code, calls, answered) == []
@@ -229,7 +234,7 @@ out["entry"] = in_child(lambda: enter() > 0)
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the 32-bit entry is x86-64's")
 def test_the_32_bit_entry_is_simulated_too(make: Any, probes: Any, bpf: Any) -> None:
     """A call by int 0x80 is killed by the kernel, as the simulator says of the other architecture's value."""
-    assert bpf.run(seccomp_filter.default_program(ARCH), 20, 0x40000003)[0] == seccomp_filter.RET_KILL_PROCESS
+    assert bpf.run(seccomp_filter.profile_program(ARCH), 20, 0x40000003)[0] == seccomp_filter.RET_KILL_PROCESS
     assert probes.run(make(), INT80) == {"entry": "signal 31"}
     control = probes.run(make(filter=probes.allow_everything), INT80)["entry"]
     if control == "signal 11":
@@ -282,7 +287,7 @@ def spoiled_programs() -> list[list[tuple[int, int, int, int]]]:
         (0x05, 0, 0, 0),
         (0x06, 0, 0, 0x7FFF0000),
     ]
-    whole = seccomp_filter.default_program(ARCH)
+    whole = seccomp_filter.profile_program(ARCH)
     programs = [whole, small, [], small[:-1], whole[:-1], [small[-1]] * 4096, [small[-1]] * 4097]
     values = [0, 1, 2, 3, 4, 5, 60, 63, 64, 68, 255, 256, 0x7FFFFFFF, 0xFFFFFFFF]
     opcodes = [

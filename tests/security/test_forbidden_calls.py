@@ -90,17 +90,22 @@ CALLS: dict[str, list[Any]] = {
     "create_module": [0, 0],
     "get_kernel_syms": [0],
     "query_module": [0, 0, 0, 0, 0],
+    "process_mrelease": [-1, 0],
+    "cachestat": [-1, 0, 0, 0],
+    "remap_file_pages": [0, 0, 0, 0, 0],
 }  # fmt: skip
 
 NOT_THERE = {
     "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "open_tree", "move_mount", "fsopen", "fsconfig",
     "fsmount", "fspick", "mount_setattr", "statmount", "listmount", "memfd_secret", "openat2", "lsm_set_self_attr",
+    "cachestat", "remap_file_pages",
 }  # fmt: skip
 
 # Where the kernel itself answers otherwise when the filter is off, whatever this process may do.
 REACHES_THE_KERNEL = {
     "mount", "chroot", "unshare", "setns", "clone3", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd",
     "keyctl", "add_key", "personality", "openat2", "vmsplice", "name_to_handle_at", "io_uring_enter",
+    "process_mrelease", "cachestat", "remap_file_pages",
 }  # fmt: skip
 
 PROBE = """

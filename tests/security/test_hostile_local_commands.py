@@ -33,6 +33,10 @@ ATTACKS = {
     "stop the keeper": ("os.kill(keeper, 19)", GOES_ON),
     "signal the keeper": ("[os.kill(keeper, n) for n in (1, 3, 11, 15, 17)]", GOES_ON),
     "signal the helper": ("[os.kill(helper, n) for n in (1, 3, 11, 15, 17)]", GOES_ON),
+    "be traced by the keeper": (
+        "import ctypes; ctypes.CDLL(None).ptrace(0, 0, None, None); signal.signal(10, print); os.kill(os.getpid(), 10)",
+        GOES_ON,
+    ),
     "kill the helper": ("os.kill(helper, 9); time.sleep(20)", LOST),
     "stop the helper": ("os.kill(helper, 19); time.sleep(60)", LOST),
     "stop the helper, kill the keeper": ("os.kill(helper, 19); os.kill(keeper, 9); time.sleep(60)", LOST),

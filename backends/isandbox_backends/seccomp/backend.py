@@ -6,13 +6,14 @@ import os
 import random
 from dataclasses import replace
 from errno import EMFILE, ENFILE, ENOMEM
+from functools import partial
 from typing import TYPE_CHECKING
 
 from isandbox._text import plain
 from isandbox.backend import Backend
 from isandbox.errors import ConfigurationError, SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
-from isandbox_backends._shared.holding import NativeOptions, hold, usable_controllers, with_groups
+from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, IdMaps, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.protocol import Layer
@@ -23,6 +24,7 @@ from isandbox_backends.seccomp.explain import explain
 from isandbox_backends.seccomp.filter import compile_filter
 from isandbox_backends.seccomp.landlock import landlock_records
 from isandbox_backends.seccomp.mounts import COMMAND_UID, HOME, WORKSPACE, Source, mount_plan, writable_paths
+from isandbox_backends.seccomp.options import SeccompOptions
 from isandbox_backends.seccomp.view import host_view
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from isandbox.sandbox import ISandbox
     from isandbox.sync.sandbox import ISandbox as BlockingSandbox
     from isandbox_backends._shared.protocol import Hello
+    from isandbox_backends.seccomp.profiles import ProfileName
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET of linux/sched.h
 _NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -64,7 +67,7 @@ class SeccompBackend(Backend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"
-    options = NativeOptions
+    options = SeccompOptions
     waivable = frozenset({"landlock"})
 
     def unavailable(self) -> str | None:
@@ -89,7 +92,7 @@ class SeccompBackend(Backend):
     def create_blocking(self, request: CreateRequest) -> BlockingSandbox:
         return start_blocking(self._blueprint(request))
 
-    def check(self, policy: Policy, options: NativeOptions) -> None:
+    def check(self, policy: Policy, options: SeccompOptions) -> None:
         check_cpus(policy, self.name, hold(policy, options.cgroup, self.name).held)
         if policy.quotas.disk is not None and "disk" not in policy.waive and policy.workspace is not None:
             raise UnsupportedError(
@@ -113,12 +116,12 @@ class SeccompBackend(Backend):
             backend=self.name,
             capabilities=replace(CAPABILITIES, quotas=with_groups(CAPABILITIES.quotas, holding.controllers)),
             request=request,
-            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held),
+            plan=compile_plan(policy, _workspace(policy), mounts, first_id, holding.held, profile=request.options.profile),
             holding=holding,
             env={**ENVIRONMENT, **policy.env},
             cwd=WORKSPACE,
             workspace=WORKSPACE,
-            layers=_layers,
+            layers=partial(_layers, request.options.profile),
             explain=explain,
             command_owner=None if first_id is None else first_id + COMMAND_UID,
         )
@@ -130,9 +133,11 @@ def compile_plan(
     mounts: list[Source],
     first_id: int | None,
     held: frozenset[str] = frozenset(),
+    *,
+    profile: ProfileName = "default",
 ) -> list[Record]:
     """The whole policy as records. ``first_id``: start of the id range that root maps; ``None`` for an ordinary user.
-    ``held``: quotas that a control group holds.
+    ``held``: quotas that a control group holds. ``profile``: of system calls.
     """
     quotas = policy.quotas
     split = first_id is not None
@@ -157,7 +162,7 @@ def compile_plan(
         *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
         *affinity_records(policy, held),
         *landlock_records(writable_paths(workspace, mounts), waived="landlock" in policy.waive),
-        Seccomp(compile_filter(machine(), pin_cpus=quotas.cpus is not None and "cpus" not in held)),
+        Seccomp(compile_filter(machine(), profile=profile, pin_cpus=quotas.cpus is not None and "cpus" not in held)),
     ]
 
 
@@ -183,7 +188,7 @@ def _source(path: str, what: str, target: str, writable: bool) -> Source:
     return Source(real, target, writable=writable, is_dir=os.path.isdir(real), owner_is_user=os.geteuid() == 0)
 
 
-def _layers(hello: Hello) -> Mapping[str, str]:
+def _layers(profile: ProfileName, hello: Hello) -> Mapping[str, str]:
     landlock = f"enforced (ABI {hello.landlock_abi})" if Layer.LANDLOCK in hello.layers else "absent (waived)"
     split = "enforced" if Layer.SPLIT_UID in hello.layers else "absent (needs root: one id is all that a user can map)"
     namespaces = ("user", "mount", "pid", "ipc", "uts", "cgroup", "net")
@@ -191,7 +196,7 @@ def _layers(hello: Hello) -> Mapping[str, str]:
         **{f"{name} namespace": "enforced" for name in namespaces},
         "capabilities": "enforced",
         "no_new_privs": "enforced",
-        "seccomp": "enforced",
+        "seccomp": f"enforced (profile {profile})",
         "landlock": landlock,
         "separate uid for the helper": split,
     }

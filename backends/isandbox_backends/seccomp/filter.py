@@ -12,16 +12,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from isandbox_backends.seccomp.rules import (
-    CHECKED,
-    ENOSYS,
-    EPERM,
-    FORBIDDEN,
-    FORBIDDEN_WHEN_PINNED,
-    NOT_THERE,
-    Condition,
-    Rule,
-)
+from isandbox_backends.seccomp.profiles import PROFILES, ProfileName
+from isandbox_backends.seccomp.rules import ENOSYS, EPERM, FORBIDDEN_WHEN_PINNED, Condition, Rule
 from isandbox_backends.seccomp.syscalls import ARCHES, Arch
 
 # linux/seccomp.h and linux/bpf_common.h
@@ -37,20 +29,25 @@ Instruction = tuple[int, int, int, int]
 
 
 @lru_cache(maxsize=8)
-def compile_filter(arch: str, *, pin_cpus: bool = False) -> bytes:
-    """The default profile for an architecture of `ARCHES` as the bytes of ``struct sock_filter[]``."""
-    return pack(default_program(ARCHES[arch], pin_cpus=pin_cpus))
+def compile_filter(arch: str, *, profile: ProfileName = "default", pin_cpus: bool = False) -> bytes:
+    """A profile for an architecture of `ARCHES` as the bytes of ``struct sock_filter[]``."""
+    return pack(profile_program(ARCHES[arch], profile, pin_cpus=pin_cpus))
 
 
 def pack(code: Sequence[Instruction]) -> bytes:
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
 
 
-def default_program(arch: Arch, *, pin_cpus: bool = False) -> list[Instruction]:
+def profile_program(arch: Arch, profile: ProfileName = "default", *, pin_cpus: bool = False) -> list[Instruction]:
     """``pin_cpus``: a quota of CPUs is held by affinity, which commands may then not change."""
+    policy = PROFILES[profile]
     pinned = FORBIDDEN_WHEN_PINNED if pin_cpus else ()
-    checked = {name: rules for name, rules in CHECKED.items() if name not in pinned}
-    return program(arch, forbidden=(*FORBIDDEN, *pinned), not_there=NOT_THERE, checked=checked)
+    forbidden = (*policy.forbidden, *pinned)
+    decided = {*forbidden, *policy.checked}
+    left_out = () if policy.only is None else (name for name in arch.numbers if name not in policy.only | decided)
+    not_there = (*policy.not_there, *left_out)
+    checked = {name: rules for name, rules in policy.checked.items() if name not in pinned}
+    return program(arch, forbidden=forbidden, not_there=not_there, checked=checked)
 
 
 def program(

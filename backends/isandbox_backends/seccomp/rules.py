@@ -1,4 +1,4 @@
-"""What the seccomp filter refuses: the policy, as data. Reasons and sources are in docs/threat-model.md."""
+"""What the seccomp filter refuses by default: the policy, as data. Reasons and sources are in docs/threat-model.md."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT = 1, 38, 93, 97
+EPERM, EINVAL, ENOTTY, ENOSYS, EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = 1, 22, 25, 38, 93, 95, 97
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ class Rule:
 # Programs probe for these and fall back when the kernel does not have them.
 NOT_THERE = (
     "io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "open_tree", "move_mount", "fsopen", "fsconfig",
-    "fsmount", "fspick", "mount_setattr", "statmount", "listmount", "memfd_secret", "openat2", "lsm_set_self_attr",
+    "fsmount", "fspick", "mount_setattr", "statmount", "listmount", "memfd_secret", "openat2", "lsm_set_self_attr", "cachestat",
+    "remap_file_pages",
 )  # fmt: skip
 
 # Privileged, or a way into another process, the kernel or the host's state.
@@ -48,7 +49,7 @@ FORBIDDEN = (
     "quotactl_fd", "nfsservctl", "lookup_dcookie", "iopl", "ioperm", "modify_ldt", "syslog", "fanotify_init", "vhangup",
     "sethostname", "setdomainname", "settimeofday", "clock_settime", "adjtimex", "clock_adjtime", "mbind", "set_mempolicy",
     "get_mempolicy", "set_mempolicy_home_node", "migrate_pages", "move_pages", "vmsplice", "uselib", "ustat", "sysfs",
-    "_sysctl",
+    "_sysctl", "process_mrelease",
 )  # fmt: skip
 
 # Under a quota of CPUs, which affinity holds.
@@ -67,7 +68,7 @@ _NETLINK_ROUTE = 0
 _TIOCSTI, _TIOCLINUX, _TIOCCONS, _TIOCSETD = 0x5412, 0x541C, 0x541D, 0x5423
 _F_SETLEASE, _F_SETDELEG = 1024, 1040
 # PER_LINUX, PER_LINUX32, UNAME26 with each, and "only ask": as Docker's default profile.
-_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
+PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 _FIRST_PROCESS = 1
 _PRIO_USER, _IOPRIO_WHO_USER = 2, 3
 
@@ -92,7 +93,7 @@ def _priority(user: int) -> tuple[Rule, ...]:
 CHECKED: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
     {
         "clone": (_deny(EPERM, Condition(0, "any_bit", (_CLONE_NEW,))),),
-        "personality": (_deny(EPERM, Condition(0, "not_in", _PERSONALITIES)),),
+        "personality": (_deny(EPERM, Condition(0, "not_in", PERSONALITIES)),),
         "socket": (
             _deny(EAFNOSUPPORT, Condition(0, "not_in", (_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK))),
             # Netlink sockets are datagram or raw alike, and getaddrinfo opens raw ones. It needs routes, no other protocol.

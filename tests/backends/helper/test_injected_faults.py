@@ -223,6 +223,20 @@ def test_the_fingerprint_shows_each_layer(stage: Stage, whole: dict[str, list[st
     assert any("oom_score_adj: Permission denied" in line for line in whole["seccomp"])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandbox has one uid only, which no command changes")
+def test_a_command_never_shares_the_open_memory_of_the_helper(stage: Stage) -> None:
+    """Where a change of uid would open the memory that is still the helper's, a capability that is kept bars other commands."""
+    outcome = stage("seccomp", "-e", "trace=prctl,setresuid,setsid")
+    assert outcome.error is None
+    process = next(pid for pid, call in outcome.calls if call.startswith("setresuid(1000"))
+    steps = [call.partition(")")[0] for pid, call in outcome.calls if pid == process]
+    assert [step.partition(",")[0] for step in steps][:4] == [
+        "setsid(", "prctl(PR_SET_KEEPCAPS", "setresuid(1000", "prctl(PR_SET_DUMPABLE",
+    ]  # fmt: skip
+    assert steps[1].startswith("prctl(PR_SET_KEEPCAPS, 1")
+    assert {"CapPrm: 0000000000000000", "CapEff: 0000000000000000"} <= set(outcome.seen)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("error", ["EPERM", *(pytest.param(name, marks=pytest.mark.full) for name in ("ENOMEM", "ENOSYS"))])
 @pytest.mark.parametrize("backend", ["seccomp", "local"])

@@ -163,6 +163,13 @@ class TestEnds:
             with pytest.raises(OSError, match="too large"):
                 sandbox.files.write("big2", bytes(3000))
 
+    def test_a_command_that_its_keeper_traces_has_not_ended(self) -> None:
+        """A process that makes its parent its tracer stops; that is not taken for its end, and it is ended by its time-out."""
+        with create_sandbox("local", helper="python") as sandbox:
+            traced = "import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, None, None); os.kill(os.getpid(), 10)"
+            result = sandbox.exec(["python3", "-c", traced], timeout=1)
+            assert (result.fault, result.signal, sandbox.exec("echo on").stdout) == ("timeout", 9, "on\n")
+
     @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no affinity here")
     def test_cpus_quota(self) -> None:
         """Whole CPUs are held by affinity."""

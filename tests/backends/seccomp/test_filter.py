@@ -10,25 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isandbox_backends.seccomp.filter import compile_filter, default_program, program
+from isandbox_backends.seccomp.filter import compile_filter, profile_program, program
+from isandbox_backends.seccomp.profiles import PROFILE_NAMES, ProfileName
 from isandbox_backends.seccomp.rules import Condition, Rule
 from isandbox_backends.seccomp.syscalls import AARCH64, X86_64, Arch
 
 ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x50001, 0x50026, 0x80000000
 ARCH = pytest.mark.parametrize("arch", [X86_64, AARCH64], ids=lambda arch: arch.name)
+PROFILE = pytest.mark.parametrize("profile", PROFILE_NAMES)
 
 
 @ARCH
 @pytest.mark.parametrize("audit", [0, 0x40000003, 0xC000003E ^ 0x40000000, 0x40000028, 0xFFFFFFFF])
 def test_another_architecture_is_killed(bpf: ModuleType, arch: Arch, audit: int) -> None:
     """A 32-bit call in a 64-bit process means another system call by the same number."""
-    code = default_program(arch)
+    code = profile_program(arch)
     assert {bpf.run(code, number, audit)[0] for number in (*range(600), 0x40000000, 0xFFFFFFFF)} == {KILL}
 
 
 def test_x32_is_not_there(bpf: ModuleType) -> None:
     """The second ABI of x86-64 shares the architecture value: its bit makes every number unknown."""
-    code = default_program(X86_64)
+    code = profile_program(X86_64)
     assert {bpf.run(code, number | 0x40000000, X86_64.audit)[0] for number in range(600)} == {ENOSYS}
 
 
@@ -36,35 +38,38 @@ def test_x32_is_not_there(bpf: ModuleType) -> None:
 @pytest.mark.parametrize("number", [467, 600, 0x3FFFFFFF, 0x40000000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
 def test_what_is_newer_is_not_there(bpf: ModuleType, arch: Arch, number: int) -> None:
     """Calls that nobody has looked at do not exist, and neither does -1."""
-    assert bpf.run(default_program(arch), number, arch.audit)[0] == ENOSYS
+    assert bpf.run(profile_program(arch), number, arch.audit)[0] == ENOSYS
 
 
 @ARCH
+@PROFILE
 @pytest.mark.parametrize("pinned", [False, True])
-def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, pinned: bool) -> None:
+def test_the_kernel_takes_the_program(bpf: ModuleType, arch: Arch, profile: ProfileName, pinned: bool) -> None:
     """Every jump is forward, inside and 8 bits wide; the end is a return; the length fits."""
-    code = default_program(arch, pin_cpus=pinned)
+    code = profile_program(arch, profile, pin_cpus=pinned)
     assert bpf.accepted(code)
-    assert len(code) < 400
+    assert len(code) < 512
 
 
 @ARCH
-def test_paths_are_short(bpf: ModuleType, arch: Arch) -> None:
+@PROFILE
+def test_paths_are_short(bpf: ModuleType, arch: Arch, profile: ProfileName) -> None:
     """A binary search, not a chain: no call runs through more than a few dozen instructions."""
-    longest = max(bpf.run(default_program(arch), number, arch.audit)[1] for number in range(601))
+    code = profile_program(arch, profile)
+    longest = max(bpf.run(code, number, arch.audit)[1] for number in range(601))
     assert longest <= 40
 
 
 @ARCH
 def test_bytes(arch: Arch) -> None:
     """struct sock_filter: u16, u8, u8, u32 each."""
-    assert list(struct.iter_unpack("<HBBI", compile_filter(arch.name))) == default_program(arch)
+    assert list(struct.iter_unpack("<HBBI", compile_filter(arch.name))) == profile_program(arch)
 
 
 @ARCH
 def test_the_same_policy_gives_the_same_program(arch: Arch) -> None:
     """The compiler is a function of its arguments, so that its result may be kept."""
-    assert default_program(arch) == default_program(arch)
+    assert profile_program(arch) == profile_program(arch)
     assert compile_filter(arch.name) is compile_filter(arch.name)
     assert compile_filter(arch.name, pin_cpus=True) != compile_filter(arch.name)
 
@@ -73,13 +78,11 @@ def test_the_same_policy_gives_the_same_program(arch: Arch) -> None:
 def test_pinned_cpus(bpf: ModuleType, arch: Arch) -> None:
     """Under a quota of CPUs nobody's affinity can be set; without it everybody's but the first process's."""
     number = arch.numbers["sched_setaffinity"]
-    assert bpf.outcomes(default_program(arch, pin_cpus=True), number, arch.audit) == {EPERM}
-    assert bpf.run(default_program(arch), number, arch.audit, [0])[0] == ALLOW
-    others = [n for n in range(601) if n != number]
-    for other in others:
-        assert bpf.outcomes(default_program(arch, pin_cpus=True), other, arch.audit) == bpf.outcomes(
-            default_program(arch), other, arch.audit
-        )
+    assert bpf.outcomes(profile_program(arch, pin_cpus=True), number, arch.audit) == {EPERM}
+    assert bpf.run(profile_program(arch), number, arch.audit, [0])[0] == ALLOW
+    pinned, free = profile_program(arch, pin_cpus=True), profile_program(arch)
+    for other in (n for n in range(601) if n != number):
+        assert bpf.outcomes(pinned, other, arch.audit) == bpf.outcomes(free, other, arch.audit)
 
 
 WORDS = st.integers(0, (1 << 64) - 1)

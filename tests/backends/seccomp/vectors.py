@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-ALLOW, EPERM, ENOSYS, EPROTONOSUPPORT, EAFNOSUPPORT = "allow", "EPERM", "ENOSYS", "EPROTONOSUPPORT", "EAFNOSUPPORT"
+ALLOW, EPERM, EINVAL, ENOTTY, ENOSYS = "allow", "EPERM", "EINVAL", "ENOTTY", "ENOSYS"
+EPROTONOSUPPORT, EOPNOTSUPP, EAFNOSUPPORT = "EPROTONOSUPPORT", "EOPNOTSUPP", "EAFNOSUPPORT"
 NOISE = (0, 1 << 32, 0xDEADBEEF << 32, 1 << 63, 0xFFFFFFFF << 32)
 Arguments = tuple[int, ...]
 
@@ -140,3 +141,75 @@ CALLS: dict[str, Row] = {
     "mknod": _moded(1),
     "mknodat": _moded(2),
 }
+
+
+def low_is_none_of(position: int, errno: str, *values: int) -> Callable[..., str]:
+    return lambda *words: ALLOW if words[position] & 0xFFFFFFFF in values else errno
+
+
+# linux/ptrace.h. None of the ways to see or to pass by a filter, and nothing that a later kernel may bring.
+TRACING = {*range(10), *range(12, 20), 24, 25, 26, 30, 33, *range(0x4200, 0x420C), 0x420E, 0x420F, 0x4212}
+NO_TRACING = {10, 11, 20, 21, 22, 23, 27, 28, 29, 31, 32, 34, 0x41FF, 0x420C, 0x420D, 0x4210, 0x4211, 0x4213}
+SUSPEND_SECCOMP = 1 << 21
+
+
+def tracing(request: int, _pid: int, _address: int, data: int, *_: int) -> str:
+    if request not in TRACING or (request in {0x4200, 0x4206} and data & SUSPEND_SECCOMP):
+        return EPERM
+    return ALLOW
+
+
+def tracing_vectors() -> Iterator[Arguments]:
+    """A process that does not exist, so that nobody is traced, but for TRACEME, which the prober must not ask for."""
+    requests = [request | above for request in sorted(TRACING | NO_TRACING) if request for above in NOISE]
+    for request, data in itertools.product(requests, (0, SUSPEND_SECCOMP, SUSPEND_SECCOMP | HIGHEST, 0x1FF)):
+        yield (request, 0x3FFFFFFF, 0, data, 0, 0)
+
+
+HIGHEST = 1 << 63
+
+
+def debug_personality(persona: int, *_: int) -> str:
+    return ALLOW if persona & 0xFFFFFFFF == 0x40000 else personality(persona)
+
+
+def strict_pair(family: int, kind: int, *_: int) -> str:
+    if family & 0xFFFFFFFF != UNIX:
+        return EAFNOSUPPORT
+    return ALLOW if kind & 0xF in {1, 5} else EPERM
+
+
+IOCTLS = (
+    0x5401, 0x5402, 0x5403, 0x5404, 0x540E, 0x540F, 0x5410, 0x5413, 0x5414, 0x541B, 0x5421, 0x5422, 0x5429, 0x5441, 0x5450,
+    0x5451, 0x40045431, 0x80045430, 0x802C542A,
+)  # fmt: skip
+PRCTLS = (1, 2, 3, 4, 8, 15, 16, 21, 23, 27, 36, 37, 38, 39, 47, 0x53564D41)
+# Asked of a prober these would end it or make it another: PR_SET_DUMPABLE and the like are harmless, SECCOMP is refused.
+FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)
+
+
+def _on_no_file(position: int, values: list[int]) -> Callable[[], Iterator[Arguments]]:
+    return lambda: ((0xFFFFFFFF, *words[1:]) for words in at(position, values))
+
+
+DEBUG: dict[str, Row] = {
+    "ptrace": (tracing, tracing_vectors),
+    "personality": (debug_personality, lambda: at(0, noisy(around(8, 0x20000, 0x20008, *FLAGS)))),
+}
+STRICT: dict[str, Row] = {
+    "ioctl": (low_is_none_of(1, ENOTTY, *IOCTLS), _on_no_file(1, noisy(around(*IOCTLS, *REQUESTS)))),
+    "fcntl": (low_is_none_of(1, EPERM, *FCNTLS), _on_no_file(1, noisy(around(*FCNTLS, *range(40), 1024, 1026, 1034, 1040)))),
+    "prctl": (low_is_none_of(0, EINVAL, *PRCTLS), lambda: at(0, noisy(around(*PRCTLS, *range(80), 0x59616D61)))),
+    "socket": (lambda *_: EAFNOSUPPORT, lambda: socket_vectors([*range(61), *around(61)[-6:]])),
+    "socketpair": (strict_pair, CALLS["socketpair"][1]),
+    **{
+        f"{kind}{verb}xattr": (lambda *_: EOPNOTSUPP, lambda: at(0, [0]))
+        for verb in ("get", "set", "list", "remove")
+        for kind in ("", "l", "f")
+    },
+}
+
+
+def calls_of(profile: str) -> dict[str, Row]:
+    """By profile: the default's with those of the profile in place of its own."""
+    return {**CALLS, **{"default": {}, "debug": DEBUG, "strict": STRICT}[profile]}

@@ -165,6 +165,8 @@ class _Keeper:
                 break
             if pid == 0:
                 break
+            if os.WIFSTOPPED(status):  # it has made its parent its tracer, and stands until its time-out; it has not ended
+                continue
             if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXFSZ and self._plan.most(resource.RLIMIT_FSIZE):
                 self._limits |= Limit.FILE_SIZE
             if pid == self._child:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
-from isandbox.errors import SandboxError, UnsupportedError
+from isandbox.errors import SandboxError, SandboxLostError, UnsupportedError
 from isandbox.testing.containment.arena import Arena
-from isandbox.testing.containment.host import HostState, changes
+from isandbox.testing.containment.host import HostState, settled
 from isandbox.testing.containment.inside import UnusableAnswerError
 from isandbox.testing.containment.judge import shown
 from isandbox.testing.containment.records import Finding, Probe, Verdict
@@ -20,19 +20,25 @@ if TYPE_CHECKING:
 
 
 async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
-    """One probe; ``thorough`` takes long, and tries what depends on chance more often. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
+    """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
-    Cancelled, it closes the probe's sandboxes first.
+    ``thorough``: with ten times its time, and more rounds of what depends on chance.
+    Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
+    closes the probe's sandboxes first.
     """
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
-    gc.collect()
     async with AsyncExitStack() as outer:
         before = HostState.now()
-        async with AsyncExitStack() as stack:
-            arena = Arena(target, stack, outer, thorough=thorough)
-            verdict = await _attempt(probe, arena, probe.timeout * (10 if thorough else 1))
-        return _finding(probe, _with_host(verdict, arena, before))
+        stack = AsyncExitStack()
+        outer.push_async_callback(stack.aclose)  # when it is cancelled before it is closed below
+        arena = Arena(target, stack, outer, thorough=thorough)
+        seconds = probe.timeout * (10 if thorough else 1)
+        verdict = await _guarded(partial(probe.attempt, arena), arena, seconds, "no answer")
+        closed = await _guarded(partial(_close, stack), arena, seconds, "not closed")
+        # A sandbox that did not end well spoils what was found, unless that was the worst already.
+        worst = verdict if closed is _CLOSED or verdict.outcome == "LEAK" else closed
+        return _finding(probe, await _with_host(worst, arena, before))
 
 
 async def audit(target: Target, probes: Iterable[Probe]) -> list[Finding]:
@@ -40,29 +46,40 @@ async def audit(target: Target, probes: Iterable[Probe]) -> list[Finding]:
     return [await run_probe(probe, target) for probe in probes]
 
 
-async def _attempt(probe: Probe, arena: Arena, seconds: float) -> Verdict:
+_CLOSED = Verdict("CONTAINED")
+
+
+async def _close(stack: AsyncExitStack) -> Verdict:
+    await stack.aclose()
+    return _CLOSED
+
+
+async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds: float, late: str) -> Verdict:
+    """What ``call`` says, or what its error means."""
     try:
-        async with asyncio.timeout(seconds):
-            return await probe.attempt(arena)
-    except TimeoutError:
-        return Verdict("LEAK", detail=f"no answer within {seconds:g} s")
+        async with asyncio.timeout(seconds) as limit:
+            return await call()
     except UnsupportedError as error:
+        arena.saw(error)
         return Verdict("NOT-PROVIDED", detail=shown(str(error)))
-    except UnusableAnswerError as error:
-        return Verdict("VACUOUS", detail=shown(str(error)))
-    except (SandboxError, OSError) as error:  # what ends the sandbox, or has no answer that the probe knows, was not held
-        return Verdict("LEAK", detail=shown(f"{type(error).__name__}: {error}"))
+    except (UnusableAnswerError, SandboxError, OSError) as error:
+        if limit.expired():
+            return Verdict("LEAK", detail=f"{late} within {seconds:g} s")
+        arena.saw(error)
+        kind = "" if isinstance(error, UnusableAnswerError) else f"{type(error).__name__}: "
+        # An attack that ended the sandbox reached what keeps it; with any other error it did not take place.
+        return Verdict("LEAK" if isinstance(error, SandboxLostError) else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
-def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:
+async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:
     """A canary that came out, or a host that changed, is a leak whatever else was found."""
-    if (canary := arena.leaked()) is not None:
-        return Verdict("LEAK", detail=shown(f"{canary} came back"), figures=verdict.figures)
-    gc.collect()
-    changed = [*changes(before, HostState.now()), *(f"planted: {name}" for name in arena.changed())]
-    if changed:
-        return Verdict("LEAK", detail=shown(["the host changed", *changed]), figures=verdict.figures)
-    return verdict
+    found = [] if (canary := arena.leaked()) is None else [f"{canary} came back"]
+    if changed := [*await settled(before), *(f"planted: {name}" for name in arena.changed())]:
+        found += ["the host changed", *changed]
+    if not found:
+        return verdict
+    also = [verdict.detail] if verdict.outcome == "LEAK" else []
+    return Verdict("LEAK", verdict.mechanism, shown([*found, *also]), verdict.figures)
 
 
 def _finding(probe: Probe, verdict: Verdict) -> Finding:
