@@ -67,7 +67,7 @@ LIMITS = (
 ENDINGS = (
     Mutant(
         "what a command started lives on",
-        source={"sweep.c": [("    if (p.list[i].mark)\n      SYS (kill, p.list[i].pid, SIGKILL);\n  thaw", "    ;\n  thaw")]},
+        source={"sweep.c": [("SYS (kill, p.list[i].pid, SIGKILL);", ";")]},
     ),
     Mutant(
         "commands in the helper's session",
