@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import resource
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,7 @@ from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.plan import Record
 from isandbox_backends.seccomp import backend
 
+_A_GROUP = 54322
 RECORD = "B09-record"
 HELD: tuple[Outcome, ...] = ("BLOCKED", "CONTAINED")
 
@@ -33,6 +36,11 @@ class Trial:
     killer: str = ""
     refused: str = ""
     tried: tuple[Finding, ...] = ()
+
+    @property
+    def found(self) -> str:
+        """What the probes that were red said."""
+        return "; ".join(one.detail for one in self.tried if one.outcome == "LEAK")
 
     def __str__(self) -> str:
         if self.killer:
@@ -57,9 +65,10 @@ class Lab:
         """
         by_id = {probe.id: probe for probe in (*all_probes(), self._posture())}
         chosen = [by_id[name] for name in probes]
-        for probe in chosen:
-            await self._intact(probe)
-        with self.mutated(mutant), _believing():
+        with generous_host():
+            for probe in chosen:
+                await self._intact(probe)
+        with self.mutated(mutant), _believing(), generous_host():
             if (refused := await _refused()) is not None:
                 return Trial(mutant.name, refused=refused)
             killers, tried = [], []
@@ -113,6 +122,28 @@ async def seen_at_start(lab: Lab, mutant: Mutant) -> bool:
     """Whether such a sandbox does not start, with everything that looks at itself in place."""
     with lab.mutated(mutant):
         return await _refused() is not None
+
+
+@contextlib.contextmanager
+def generous_host() -> Iterator[None]:
+    """A host process with a group more and limits that let its commands do more, as far as it may, so that there is something
+    to take away.
+    """
+    groups, limits = (
+        os.getgroups(),
+        {name: resource.getrlimit(name) for name in (resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)},
+    )
+    try:
+        if os.geteuid() == 0:
+            os.setgroups([*groups, _A_GROUP])
+            for name in limits:
+                resource.setrlimit(name, (10, 10))
+        yield
+    finally:
+        if os.geteuid() == 0:
+            os.setgroups(groups)
+            for name, value in limits.items():
+                resource.setrlimit(name, value)
 
 
 @contextlib.contextmanager
