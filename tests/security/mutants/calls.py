@@ -45,6 +45,7 @@ FAMILIES: Mapping[str, Sequence[str]] = {
         "mbind", "set_mempolicy", "get_mempolicy", "set_mempolicy_home_node", "migrate_pages", "move_pages",
     ),
     "vmsplice": ("vmsplice",),
+    "page cache and pages of others": ("cachestat", "remap_file_pages", "process_mrelease"),
 }  # fmt: skip
 
 _SETID = ("chmod", "fchmod", "fchmodat", "fchmodat2", "open", "openat", "creat", "mknod", "mknodat")

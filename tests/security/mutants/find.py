@@ -21,18 +21,18 @@ def package(directory: Path) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mutants", nargs="*")
-    parser.add_argument("--probes", default="A,B", help="beginnings of ids")
+    parser.add_argument("--probes", default="A,B", help="beginnings of ids; B09-record for the posture's")
     parser.add_argument("--layer", default="")
     options = parser.parse_args()
     package(Path(__file__).parent)
     from isandbox_mutants.build import Workshop, product_flags
-    from isandbox_mutants.lab import Lab
+    from isandbox_mutants.lab import RECORD, Lab
     from isandbox_mutants.table import LAYERS, MUTANTS
 
     from isandbox.testing.containment import all_probes
 
     begins = tuple(options.probes.split(","))
-    probes = [probe.id for probe in all_probes() if probe.id.startswith(begins)]
+    probes = [name for name in (*(probe.id for probe in all_probes()), RECORD) if name.startswith(begins)]
     chosen = [MUTANTS[name] for name in options.mutants] or list(LAYERS.get(options.layer) or MUTANTS.values())
     with tempfile.TemporaryDirectory(prefix="workshop-of-mutants-") as directory:
         os.chmod(directory, 0o755)  # noqa: S103

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import resource
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +16,15 @@ from isandbox_mutants.frame import Mutant, safe
 
 from isandbox.errors import SandboxError
 from isandbox.factory import create_sandbox
-from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
+from isandbox.testing.containment import Arena, BackendTarget, Finding, Outcome, Probe, Verdict, all_probes, run_probe
+from isandbox.testing.containment.processes.posture import snapshot
 from isandbox_backends._shared import start
 from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.plan import Record
 from isandbox_backends.seccomp import backend
 
+_A_GROUP = 54322
+RECORD = "B09-record"
 HELD: tuple[Outcome, ...] = ("BLOCKED", "CONTAINED")
 
 
@@ -31,6 +36,11 @@ class Trial:
     killer: str = ""
     refused: str = ""
     tried: tuple[Finding, ...] = ()
+
+    @property
+    def found(self) -> str:
+        """What the probes that were red said."""
+        return "; ".join(one.detail for one in self.tried if one.outcome == "LEAK")
 
     def __str__(self) -> str:
         if self.killer:
@@ -47,16 +57,18 @@ class Lab:
 
     workshop: Workshop
     intact: dict[str, Finding] = field(default_factory=dict)
+    record: dict[str, str] = field(default_factory=dict)
 
     async def try_out(self, mutant: Mutant, probes: Iterable[str], *, all_of_them: bool = False) -> Trial:
         """The mutant against these probes, until one turns red: one that holds in the product, and red twice, for what others
         do on this machine at the same moment may look like a change of the host.
         """
-        by_id = {probe.id: probe for probe in all_probes()}
+        by_id = {probe.id: probe for probe in (*all_probes(), self._posture())}
         chosen = [by_id[name] for name in probes]
-        for probe in chosen:
-            await self._intact(probe)
-        with self.mutated(mutant), _believing():
+        with generous_host():
+            for probe in chosen:
+                await self._intact(probe)
+        with self.mutated(mutant), _believing(), generous_host():
             if (refused := await _refused()) is not None:
                 return Trial(mutant.name, refused=refused)
             killers, tried = [], []
@@ -72,6 +84,18 @@ class Lab:
                     if not all_of_them:
                         break
         return Trial(mutant.name, killer=" ".join(killers), tried=tuple(tried))
+
+    def _posture(self) -> Probe:
+        """B09 to the letter: all that a command can say of what it is, and the host of it, equals the product's."""
+
+        async def attempt(arena: Arena) -> Verdict:
+            found = await snapshot(arena, await arena.box())
+            self.record = self.record or found
+            names = sorted({*found, *self.record})
+            drift = [f"{name}: {found.get(name)}" for name in names if found.get(name) != self.record.get(name)]
+            return Verdict("LEAK", detail="; ".join(drift)) if drift else Verdict("BLOCKED", "as recorded")
+
+        return Probe(RECORD, "A command is what the record says", "processes", "privileges", attempt)
 
     async def _intact(self, probe: Probe) -> None:
         if probe.id not in self.intact:
@@ -98,6 +122,28 @@ async def seen_at_start(lab: Lab, mutant: Mutant) -> bool:
     """Whether such a sandbox does not start, with everything that looks at itself in place."""
     with lab.mutated(mutant):
         return await _refused() is not None
+
+
+@contextlib.contextmanager
+def generous_host() -> Iterator[None]:
+    """A host process with a group more and limits that let its commands do more, as far as it may, so that there is something
+    to take away.
+    """
+    groups, limits = (
+        os.getgroups(),
+        {name: resource.getrlimit(name) for name in (resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)},
+    )
+    try:
+        if os.geteuid() == 0:
+            os.setgroups([*groups, _A_GROUP])
+            for name in limits:
+                resource.setrlimit(name, (10, 10))
+        yield
+    finally:
+        if os.geteuid() == 0:
+            os.setgroups(groups)
+            for name, value in limits.items():
+                resource.setrlimit(name, value)
 
 
 @contextlib.contextmanager

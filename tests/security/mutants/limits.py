@@ -7,7 +7,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from isandbox_mutants.frame import Edit, Mutant, change, drop
 
@@ -25,6 +25,8 @@ _RLIMITS = {
     "CPU time": limits.RLIMIT_CPU,
     "data": limits.RLIMIT_DATA,
 }
+# As root a control group holds memory.
+_WHO: Mapping[str, Literal["user"]] = {"data": "user"}
 
 
 def _no_limit(resource: int) -> Edit:
@@ -36,9 +38,12 @@ def _no_groups(_: Any) -> Any:
 
 
 LIMITS = (
-    *(Mutant(f"no limit on {name}", (_no_limit(resource),)) for name, resource in _RLIMITS.items()),
+    *(
+        Mutant(f"no limit on {name}", (_no_limit(resource),), who=_WHO.get(name, "both"))
+        for name, resource in _RLIMITS.items()
+    ),
     Mutant("no limit on processes", (change(ModeRecord, {"pids": 0}),)),
-    Mutant("no memory for the watcher to hold", (change(ModeRecord, {"memory": 0}),)),
+    Mutant("no memory for the watcher to hold", (change(ModeRecord, {"memory": 0}),), who="user"),
     Mutant("no CPU time for the watcher to hold", (change(ModeRecord, {"cpu_ns": 0}),)),
     Mutant("no affinity", (drop(Affinity),)),
     Mutant("scratch space without a size", (change(Tmpfs, {"options": "mode=0755"}),)),
@@ -55,6 +60,7 @@ LIMITS = (
     Mutant("user namespaces inside", (drop(Sysctl, name="user/max_user_namespaces"),)),
     Mutant(
         "control groups not joined",
+        who="root",
         source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
     ),
     Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
@@ -67,7 +73,7 @@ LIMITS = (
 ENDINGS = (
     Mutant(
         "what a command started lives on",
-        source={"sweep.c": [("    if (p.list[i].mark)\n      SYS (kill, p.list[i].pid, SIGKILL);\n  thaw", "    ;\n  thaw")]},
+        source={"sweep.c": [("SYS (kill, p.list[i].pid, SIGKILL);", ";")]},
     ),
     Mutant(
         "commands in the helper's session",

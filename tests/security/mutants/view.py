@@ -22,7 +22,6 @@ from isandbox_backends._shared.plan import (
     ModeRecord,
     Proc,
     Record,
-    Symlink,
     Sysctl,
     Tmpfs,
 )
@@ -135,7 +134,6 @@ MOUNTS = (
     Mutant("/tmp shared between sandboxes", (_shared("tmp"),)),
     Mutant("the workspace shared between sandboxes", (_shared("workspace"),)),
     Mutant("/home/user shared between sandboxes", (_shared("home/user"),)),
-    Mutant("a link to the host's view of processes", (add(Symlink("/proc/1/root", "root")),)),
     Mutant(
         "the host's root still mounted below the new one",
         source={"mounts.c": [('must (SYS (umount2, ".", MNT_DETACH), "detach the host\'s root", "");', "")]},
