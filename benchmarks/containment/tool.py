@@ -22,6 +22,8 @@ from isandbox.records import ExecResult
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 _GRACE = 5.0
+_PROGRAM = ("python3", "-I", "-c")
+_FROM_INPUT = "import sys; exec(sys.stdin.read())"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Tool(ABC):
     name: str
     offers: frozenset[str] = frozenset()
     quotas: frozenset[str] = frozenset()
+    longest: int = 128 << 10
+    """Characters of an argument. A program that is longer is read from its input."""
 
     @abstractmethod
     def command(self, call: Call) -> list[str]:
@@ -110,8 +114,10 @@ class ToolBox:
                 raise UnsupportedError(f"{name}: not asked of another tool", option=name, backend=self.tool.name)
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
         limit = 60.0 if timeout is None else timeout
-        line = self.tool.command(Call(argv, limit, self.directory, self.mounts, self.quotas))
         given = input.encode() if isinstance(input, str) else input
+        if given is None and tuple(argv[:3]) == _PROGRAM and len(argv[3]) > self.tool.longest:
+            argv, given = [*_PROGRAM, _FROM_INPUT, *argv[4:]], argv[3].encode()
+        line = self.tool.command(Call(argv, limit, self.directory, self.mounts, self.quotas))
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
             *line,
@@ -137,18 +143,32 @@ class ToolBox:
 
 
 async def _outcome(process: asyncio.subprocess.Process, given: bytes | None, limit: float) -> tuple[bytes, bytes, bool]:
+    """Output, errors, and whether it took too long. Cancelled, it ends the tool first."""
     talk = asyncio.ensure_future(process.communicate(given))
-    done, _ = await asyncio.wait({talk}, timeout=limit)
-    if not done:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+    try:
+        done, _ = await asyncio.wait({talk}, timeout=limit)
+        if done:
+            return *_said(talk), False
+        _end(process)
         done, _ = await asyncio.wait({talk}, timeout=_GRACE)
-        if not done:  # something that it started holds the pipes
-            talk.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await talk
-            return b"", b"", True
-        out, err = talk.result()
-        return out, err, True
-    out, err = talk.result()
-    return out, err, False
+        return (*_said(talk), True) if done else (b"", b"", True)  # something that it started holds the pipes
+    finally:
+        _end(process)
+        talk.cancel()
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await talk
+        with contextlib.suppress(TimeoutError):  # what has become root cannot be ended by its user
+            await asyncio.wait_for(process.wait(), _GRACE)
+
+
+def _said(talk: asyncio.Future[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+    try:
+        return talk.result()
+    except OSError:  # it ended before it had read all of its input
+        return b"", b""
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)

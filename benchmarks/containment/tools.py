@@ -47,6 +47,7 @@ class Firejail(Tool):
     """Without a profile, which is about one program each, and with all that the command line can close."""
 
     name = "firejail"
+    longest = 4000
 
     def command(self, call: Call) -> list[str]:
         return [

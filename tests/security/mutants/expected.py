@@ -167,8 +167,8 @@ _FILTER: Mapping[str, Fate] = {
 }  # fmt: skip
 _LIMITS: Mapping[str, Fate] = {
     "no limit on core dumps": killed(_RECORD),
-    "no limit on nice": killed(_RECORD),
-    "no limit on real time": killed(_RECORD),
+    "no limit on nice": held("the host process's own limit, which is as low here"),
+    "no limit on real time": held("the host process's own limit, which is as low here"),
     "no limit on open files": killed("C07"),
     "no limit on file size": killed("C05-size", quick=True),
     "no limit on CPU time": held("watcher: the limit is for what it could not look at"),

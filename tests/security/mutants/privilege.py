@@ -5,10 +5,10 @@ from __future__ import annotations
 from isandbox_mutants.frame import Edit, Mutant, change, drop
 
 from isandbox_backends._shared.plan import Allow, IdMaps, Landlock, Mode, ModeRecord
-from isandbox_backends.seccomp import landlock
+from isandbox_backends.seccomp import ids, landlock
 
 _SAME_UID = {"keeper.c": [("SYS (setresgid, gid, gid, gid)", "0"), ("SYS (setresuid, uid, uid, uid)", "0")]}
-_RANGE_OF_ROOT = "0 0 65536"
+_RANGE_OF_ROOT, _ONE_RANGE = "0 0 65536", f"0 {ids.ROOT_RANGES.start} {ids.LENGTH}"
 
 IDS = (
     Mutant("commands with the helper's uid", source=_SAME_UID, who="root"),
@@ -18,7 +18,7 @@ IDS = (
     Mutant("the host's own ids", (change(IdMaps, {"uid_map": _RANGE_OF_ROOT, "gid_map": _RANGE_OF_ROOT}),), who="root"),
     Mutant(
         "one range of ids for all sandboxes",
-        patches=(("isandbox_backends.seccomp.backend:_RANGES", lambda _: 1),),
+        (change(IdMaps, {"uid_map": _ONE_RANGE, "gid_map": _ONE_RANGE}),),
         who="root",
     ),
     Mutant(
@@ -26,20 +26,15 @@ IDS = (
     ),
 )
 
-_KEEP_ALL = ("u32 keep = 0;", "u32 keep = ~0u;")
-_SPLIT_KEEPS = ("keep = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_KILL;", ";")
+_KEEP_ALL = ("u32 keep = kept_capabilities ();", "u32 keep = ~0u;")
 _NOT_COMPARED = ("if (memcmp (sets, now, sizeof sets) != 0)", "if (0)")
-_KEPT = (
-    _KEEP_ALL,
-    _SPLIT_KEEPS,
-    ("u32 sets[6] = { keep, keep, 0, 0, 0, 0 }", "u32 sets[6] = { ~0u, ~0u, ~0u, 0x1ff, 0x1ff, 0x1ff }"),
-)
+_KEPT = (_KEEP_ALL, ("u32 sets[6] = { keep, keep, 0, 0, 0, 0 }", "u32 sets[6] = { ~0u, ~0u, keep, 0x1ff, 0x1ff, 0x1ff }"))
 # They survive a change of uid and an exec: the ambient set, which no-setuid-fix-up keeps.
 _INHERITED = {
     "confine.c": [
         *_KEPT,
         _NOT_COMPARED,
-        ("#define SECUREBITS (0x01 | 0x02 | 0x40 | 0x80)", "#define SECUREBITS (0x01 | 0x02 | 0x04)"),
+        ("PR_SET_SECUREBITS, SECUREBITS,", "PR_SET_SECUREBITS, 0x01 | 0x02 | 0x04,"),
         ("for (int cap = 0; (r = SYS (prctl, PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0; cap++)", "for (r = -EINVAL; 0;)"),
         (
             'fail ("capabilities", "a set did not shrink", -EPERM);\n',
@@ -57,7 +52,7 @@ _LATE = [
 
 PRIVILEGES = (
     Mutant("all capabilities kept by commands", source=_INHERITED),
-    Mutant("all capabilities kept by the helper", source={"confine.c": [*_KEPT[:2], _NOT_COMPARED]}),
+    Mutant("all capabilities kept by the helper", source={"confine.c": [_KEEP_ALL, _NOT_COMPARED]}),
     Mutant("the bounding set kept", source={"confine.c": [_BOUNDING]}),
     Mutant(
         "no securebits",
@@ -76,7 +71,7 @@ PRIVILEGES = (
     ),
     Mutant(
         "the caller's keyring",
-        source={"confine.c": [("long key = SYS (keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0);", "long key = 0;")]},
+        source={"confine.c": [("if (plan.mode->flags & MODE_KEYRING)", "if (0)")]},
     ),
 )
 
