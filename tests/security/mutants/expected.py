@@ -92,6 +92,9 @@ _VIEW: Mapping[str, Fate] = {
     "/proc/latency_stats not masked": _MASKED,
 }
 _PRIVILEGE: Mapping[str, Fate] = {
+    "a user namespace that the caller owns": held(
+        "limit on inotify instances", without=("no limit on inotify instances",), red=("C17-counted",)
+    ),
     "commands with the helper's uid": killed("B09", quick=False),
     "not split, and the host's root": refused("mkdir", quick=True),
     "the host's own ids": killed(_RECORD, quick=True),
@@ -171,16 +174,20 @@ _LIMITS: Mapping[str, Fate] = {
     "no limit on real time": held("the host process's own limit, which is as low here"),
     "no limit on open files": killed("C07"),
     "no limit on file size": killed("C05-size", quick=True),
-    "no limit on CPU time": held("watcher: the limit is for what it could not look at"),
-    "no limit on data": held("watcher: the limit is for what it could not look at"),
+    "no limit on CPU time": held("watcher: the limit is for what it could not look at", red=("C10-time",)),
+    "no limit on data": held("watcher: the limit is for what it could not look at", red=("C01",)),
     "no limit on processes": killed("B22"),
     "no memory for the watcher to hold": killed("C01"),
     "no CPU time for the watcher to hold": killed("C10-time"),
-    "no affinity": killed("C10"),
+    "no affinity": held("nothing: C10 turns red, but only on a machine with two idle processors"),
     "scratch space without a size": killed("C05-names"),
     "scratch space without a number of files": killed("C05-names"),
     "terminals without a share": held("open files: a command has fewer descriptors than the machine has terminals"),
-    "no limit on inotify instances": killed("C17-counted"),
+    "no limit on inotify instances": held(
+        "ids: the kernel counts for the owner of the namespace, who is nobody else",
+        without=("a user namespace that the caller owns",),
+        red=("C17-counted",),
+    ),
     "no limit on inotify watches": held("memory: no probe fills the host's share of watches"),
     "user namespaces inside": held("filter", without=("filter: unshare",), red=("B08",)),
     "control groups not joined": killed("C01"),

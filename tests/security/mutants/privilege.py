@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from isandbox_mutants.frame import Edit, Mutant, change, drop
 
-from isandbox_backends._shared.plan import Allow, IdMaps, Landlock, Mode, ModeRecord
+from isandbox_backends._shared.plan import Allow, IdMaps, IdUse, Landlock, Mode, ModeRecord
 from isandbox_backends.seccomp import ids, landlock
 
 _SAME_UID = {"keeper.c": [("SYS (setresgid, gid, gid, gid)", "0"), ("SYS (setresuid, uid, uid, uid)", "0")]}
 _RANGE_OF_ROOT, _ONE_RANGE = "0 0 65536", f"0 {ids.ROOT_RANGES.start} {ids.LENGTH}"
 
 IDS = (
+    Mutant(
+        "a user namespace that the caller owns",
+        (change(IdMaps, {"use": lambda use: use & ~IdUse.OWNER}),),
+        who="root",
+    ),
     Mutant("commands with the helper's uid", source=_SAME_UID, who="root"),
     Mutant(
         "not split, and the host's root", (change(ModeRecord, {"flags": lambda flags: flags & ~Mode.SPLIT_UID}),), who="root"
