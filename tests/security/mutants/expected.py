@@ -65,7 +65,7 @@ _VIEW: Mapping[str, Fate] = {
     "binds without nodev": killed(_RECORD),
     "devices executable": killed(_RECORD),
     "scratch space without nosuid and nodev": killed(_RECORD),
-    "the host's /proc": killed("B05", "A04", quick=True),
+    "the host's /proc": killed("B05", "A04"),
     "the host's /proc over the sandbox's own": refused("sysctl"),
     "/sys of the host": killed("A18", _RECORD, quick=True),
     "/run of the host": killed(_RECORD),
@@ -74,7 +74,7 @@ _VIEW: Mapping[str, Fate] = {
     "/etc of the host": killed("A01-system", quick=True),
     "/dev of the host": killed("A14-open", "A28"),
     "/dev/shm of the host": killed("A28"),
-    "the host's root, at /host": killed("A01", quick=True),
+    "the host's root, at /host": killed("A14-open", "A25", quick=True),
     "a device more": killed("A14-open", quick=True),
     "/tmp shared between sandboxes": killed("A29", "A02", quick=True),
     "the workspace shared between sandboxes": killed("A29", "A02"),
@@ -103,8 +103,8 @@ _PRIVILEGE: Mapping[str, Fate] = {
     "all capabilities kept by commands": killed("B09"),
     "all capabilities kept by the helper": held("exec: a command that is not root loses them, and securebits take root's"),
     "the bounding set kept": killed("B09"),
-    "no securebits": killed(_RECORD),
-    "no_new_privs not set": refused("landlock", quick=True),
+    "no securebits": killed(_RECORD, quick=True),
+    "no_new_privs not set": refused("landlock"),
     "no_new_privs not set, capabilities dropped last": killed("B09"),
     "the helper dumpable": held(
         "another uid, and more capabilities than a command has",
@@ -197,7 +197,7 @@ _LIMITS: Mapping[str, Fate] = {
     "commands in the helper's session": killed(_RECORD),
     "the helper in the caller's session": held("a session of each command's own"),
     "a keeper that is no subreaper": killed("B18"),
-    "the umask of nobody": killed(_RECORD),
+    "the umask of nobody": killed(_RECORD, quick=True),
     "signals as the host has them": killed(_RECORD),
 }  # fmt: skip
 _START, _KEEPER, _COMMAND = (
@@ -208,7 +208,8 @@ _START, _KEEPER, _COMMAND = (
 _HOST: Mapping[str, Fate] = {
     "the host's environment in commands": killed("A04-inherited", quick=True),
     "the host's environment in the helper": held("another uid, dumpable 0: nobody reads it"),
-    _START: held("closed again by the keeper and the command", without=(_KEEPER, _COMMAND), red=("A23",)),
+    # Without the other two a command has what the helper itself keeps.
+    _START: held("closed again by the keeper and the command", without=(_KEEPER, _COMMAND), red=("A23",), said="canary"),
     _KEEPER: held("closed before by the helper", without=(_START, _COMMAND), red=("A23",)),
     _COMMAND: held("closed before by the helper", without=(_START, _KEEPER), red=("A23",)),
     "all descriptors kept": killed("A23"),
