@@ -217,7 +217,10 @@ _HOST: Mapping[str, Fate] = {
 
 _ALL: Mapping[str, Fate] = {**_VIEW, **_PRIVILEGE, **_FILTER, **_LIMITS, **_HOST}
 # Where commands have the user's id, or the helper's.
-_OF_A_USER: Mapping[str, Fate] = {"the helper dumpable": killed("B01-keeper")}
+_OF_A_USER: Mapping[str, Fate] = {
+    "the helper dumpable": killed("B01-keeper"),
+    "no limit on inotify instances": killed("C17-counted"),
+}
 
 
 def fates(names: Iterable[str], *, root: bool) -> dict[str, Fate]:
