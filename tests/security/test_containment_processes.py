@@ -17,7 +17,7 @@ from isandbox.testing.containment import Arena, BackendTarget, Finding, all_prob
 from isandbox.testing.containment.processes.posture import as_text, snapshot
 from isandbox_backends._shared.limits import RLIMIT_CORE
 from isandbox_backends._shared.plan import Hostname, ModeRecord, Record, Rlimit, Sysctl
-from isandbox_backends.seccomp import backend
+from isandbox_backends.seccomp import backend, layers
 
 pytestmark = pytest.mark.native
 
@@ -124,10 +124,11 @@ def alter(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Record], Recor
     compile_plan = backend.compile_plan
 
     def put(function: Callable[[Record], Record | None]) -> None:
-        def altered(*args: Any) -> list[Record]:
-            return [record for given in compile_plan(*args) if (record := function(given)) is not None]
+        def altered(*args: Any, **more: Any) -> list[Record]:
+            return [record for given in compile_plan(*args, **more) if (record := function(given)) is not None]
 
         monkeypatch.setattr(backend, "compile_plan", altered)
+        monkeypatch.setattr(backend, "verified", layers.told)
 
     return put
 
@@ -147,10 +148,16 @@ async def test_a_change_of_the_posture_is_noticed(alter: Any) -> None:
     assert set(after) == set(before)
 
 
+def without_filter(monkeypatch: pytest.MonkeyPatch, probes: Any) -> None:
+    """Such a sandbox is meant to start, and to say what it lacks."""
+    monkeypatch.setattr(backend, "compile_filter", probes.allow_everything)
+    monkeypatch.setattr(backend, "verified", layers.told)
+
+
 @pytest.mark.parametrize("name", ["B06", "B11", "B14", "B14-reachable", "B15", "B16", "B28"])
 async def test_without_the_filter_the_attack_gets_through(monkeypatch: pytest.MonkeyPatch, probes: Any, name: str) -> None:
     """The filter of system calls is what holds: under one that allows everything the probe finds a leak."""
-    monkeypatch.setattr(backend, "compile_filter", probes.allow_everything)
+    without_filter(monkeypatch, probes)
     finding = await run_probe(PROBES[name], await seccomp())
     if finding.outcome == "VACUOUS" and name in MAY_BE_VACUOUS:
         pytest.skip(f"{MAY_BE_VACUOUS[name]}: {finding.detail}")
@@ -160,7 +167,7 @@ async def test_without_the_filter_the_attack_gets_through(monkeypatch: pytest.Mo
 
 async def test_namespaces_have_two_layers(monkeypatch: pytest.MonkeyPatch, probes: Any, alter: Any) -> None:
     """Without the filter the sandbox's own limit of namespaces holds; without both they can be made, and the probe says so."""
-    monkeypatch.setattr(backend, "compile_filter", probes.allow_everything)
+    without_filter(monkeypatch, probes)
     one = await run_probe(PROBES["B08"], await seccomp())
     assert (one.outcome, one.mechanism) == ("BLOCKED", "no more namespaces allowed, no privilege")
     alter(lambda record: None if isinstance(record, Sysctl) else record)
