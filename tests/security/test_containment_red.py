@@ -25,7 +25,7 @@ from isandbox.policy import policy
 from isandbox.testing.containment import BackendTarget, all_probes, run_probe
 from isandbox_backends._shared import exchange, fileverbs, holding, start
 from isandbox_backends._shared.plan import Affinity, Bind, ModeRecord, Record, Rlimit, Sysctl, Tmpfs
-from isandbox_backends.seccomp import backend
+from isandbox_backends.seccomp import backend, layers, sources
 
 pytestmark = [pytest.mark.native, pytest.mark.full]
 
@@ -55,12 +55,13 @@ def plan(change: Callable[[Record], Record | None], *, adding: tuple[Record, ...
     def alter(patch: Patch) -> None:
         compiled = backend.compile_plan
 
-        def altered(*arguments: Any) -> list[Record]:
-            records = [changed for record in compiled(*arguments) if (changed := change(record)) is not None]
+        def altered(*arguments: Any, **more: Any) -> list[Record]:
+            records = [changed for record in compiled(*arguments, **more) if (changed := change(record)) is not None]
             at = next(number for number, record in enumerate(records) if isinstance(record, Sysctl))
             return [*records[:at], *adding, *records[at:]]
 
         patch.setattr(backend, "compile_plan", altered)
+        patch.setattr(backend, "verified", layers.told)  # a mutant is meant to start, and to say what it lacks
 
     return alter
 
@@ -289,7 +290,7 @@ PLANS: list[tuple[str, Alter]] = [
     ("C20", no_memory),
     ("F01", host_tmp),
     ("F01-staging", attribute(transfers, "_landing", lambda target, plan: host.Landing(f"{target}-elsewhere", tree=True))),
-    ("F04", attribute(backend, "real_source", somewhere)),
+    ("F04", attribute(sources, "real_source", somewhere)),
     ("F05", host_tmp),
     ("F07", attribute(host, "leads_out", lambda path, target: None)),
     ("F09", attribute(limits.Limits, "__post_init__", lambda self: object.__setattr__(self, "ratio", 1 << 40))),
@@ -330,6 +331,8 @@ async def test_without_its_mechanism_a_probe_is_red(id: str, alter: Alter, monke
     """The probe finds a leak in a sandbox whose plan, or whose host's side, lacks what holds it."""
     if id == "C03-unmapped" and "memory" not in holding.usable_controllers():
         pytest.skip("without a control group memory that nobody has mapped is not claimed to be held")
+    if id == "C17-counted" and os.geteuid() == 0:
+        pytest.skip("root's sandboxes have ids of their own: the host's user is not counted with them, also without the limit")
     alter(monkeypatch)
     # On a machine that is busy a second CPU gives nothing, and the probe says that it proves nothing.
     red = {"LEAK", "VACUOUS"} if id.startswith("C10-w") or id == "C10" else {"LEAK"}

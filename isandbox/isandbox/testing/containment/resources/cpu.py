@@ -58,10 +58,13 @@ async def _spin(arena: Arena, *, widen: bool) -> Verdict:
         return Verdict("VACUOUS", detail="this machine has one CPU: there is no second one to take")
     box = await arena.create(quotas=Quotas(cpus=1))
     other = await arena.create()
-    bomb = asyncio.create_task(arena.run(_SPIN, box=box, count=2 * cpus, seconds=0.6, widen=widen))
-    await asyncio.sleep(0.1)
-    beside = await alive(arena, other)
-    result = await bomb
+
+    async def meanwhile() -> bool:
+        await asyncio.sleep(0.1)
+        return await alive(arena, other)
+
+    bomb = arena.run(_SPIN, box=box, count=2 * cpus, seconds=0.6, widen=widen)
+    result, beside = await asyncio.gather(bomb, meanwhile())
     checks = Checks()
     checks.control("it spun", result.ok and result.cpu_time > 0.1, f"{result.cpu_time:.2f} s, {result.stderr[-200:]}")
     share = _share(result)

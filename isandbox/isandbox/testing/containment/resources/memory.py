@@ -205,10 +205,10 @@ async def stays_inside(arena: Arena) -> Verdict:
     other = await arena.create(quotas=Quotas(memory=QUOTA))
     checks = Checks()
     before = await asyncio.to_thread(Path("/proc/self/oom_score_adj").read_text)
-    neighbour = asyncio.create_task(other.exec("sleep 0.5; echo survived", timeout=30.0))
-    bomb = await arena.run(_MEMORY + _STUBBORN + _ONE, box=box, mib=128, hold=1)
+    bomb, survived = await asyncio.gather(
+        arena.run(_MEMORY + _STUBBORN + _ONE, box=box, mib=128, hold=1), other.exec("sleep 0.5; echo survived", timeout=30.0)
+    )
     ended(bomb, checks, "a bomb that asked to be spared ends")
-    survived = await neighbour
     arena.saw(survived)
     checks.hold("the neighbour goes on", (survived.stdout, survived.fault) == ("survived\n", None), survived)
     again = await arena.run(_MEMORY + _ONE, box=box, mib=16, hold=0)

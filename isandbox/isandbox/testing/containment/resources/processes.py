@@ -17,6 +17,8 @@ from isandbox.testing.containment.registry import probe
 from isandbox.testing.containment.resources.quota import alive, holder, tells, until_told
 
 PIDS = 32
+# Where the kernel counts a sandbox's own helper among them, one of its processes may end just after it was allowed for.
+SPARE = 2
 
 # Each child waits for the pipe's other end to close, and for its alarm.
 _CHILDREN = """
@@ -41,6 +43,20 @@ time.sleep(hold)
 os.close(go)
 for child in children:
     os.waitpid(child, 0)
+"""
+# Goes on where it was refused: whoever ran for a moment leaves room that is taken as well.
+_FILL = """
+made, end = 0, time.monotonic() + seconds
+while made < count and time.monotonic() < end:
+    try:
+        if os.fork() == 0:
+            signal.alarm(20)
+            time.sleep(20)
+            os._exit(0)
+        made += 1
+    except OSError:
+        time.sleep(0.005)
+time.sleep(max(0, end - time.monotonic()))
 """
 _THREADS = """
 import threading
@@ -75,7 +91,7 @@ async def bounded_number(arena: Arena) -> Verdict:
         answers = parse(result.stdout_bytes)[0] if result.exit_code == 0 else {}
         made = int(answers.get("made", 0))
         checks.hold(f"80 {kind} are refused", answers.get("more than the quota") == "EAGAIN", answers or result.stderr[-200:])
-        checks.hold(f"{PIDS} {kind} at most", made < PIDS, made)
+        checks.hold(f"{PIDS} {kind} at most", made < PIDS + SPARE, made)
         checks.control(f"many {kind} were made", made > PIDS // 2, made)
         checks.hold(f"the limit is told for {kind}", tells(arena, box, "pids", result), sorted(result.limits_hit))
         checks.hold("no fault", result.fault is None, result.fault)
@@ -95,7 +111,7 @@ async def full_sandbox(arena: Arena) -> Verdict:
     checks.control("it answers while it is empty", not await _refused(arena, box))
     if isinstance(box, ISandbox):
         await box.write("kept", b"kept")
-    bomb = asyncio.create_task(arena.run(_CHILDREN, box=box, count=80, hold=20))
+    bomb = asyncio.create_task(arena.run(_FILL, box=box, count=80, seconds=20))
     refused = 0
     for _ in range(200):
         refused += await _refused(arena, box)
@@ -107,8 +123,8 @@ async def full_sandbox(arena: Arena) -> Verdict:
         checks.hold("a file is read", await box.read("kept") == b"kept")
         checks.hold("it can be looked at", (await box.metrics()).processes > 0)
     bomb.cancel()
-    await asyncio.wait([bomb])
-    checks.hold("the bomb was ended", bomb.cancelled())
+    (end,) = await asyncio.gather(bomb, return_exceptions=True)
+    checks.hold("the bomb was ended", isinstance(end, asyncio.CancelledError), end)
     checks.hold("there is room again", await alive(arena, box))
     return checks.verdict("CONTAINED", holder(arena, box, "pids"))
 
