@@ -83,7 +83,9 @@ class TestMutants:
 
     def test_every_layer_is_tried_each_time(self) -> None:
         """No layer is left to the long run alone."""
-        assert [layer for layer, mutants in table.LAYERS.items() if not any(m.name in QUICK for m in mutants)] == []
+        assert [
+            layer for layer, mutants in table.LAYERS.items() if mutants and not any(m.name in QUICK for m in mutants)
+        ] == []
 
 
 @pytest.mark.full
