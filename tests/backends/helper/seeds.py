@@ -113,6 +113,7 @@ def requests() -> dict[str, bytes]:
     return {
         "commands": start(1, ["true"]) + start(2, ["/bin/sh", "-c", "exit 3"], 15) + start(3, ["x"], 2),
         "groups": start(1, ["true"], groups=(2, 15)) + start(2, ["true"], 15, groups=(4, 5)) + start(3, ["x"], groups=(0, 8)),
+        "nothing": start(1, []) + start(2, ["true"]),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),

@@ -227,12 +227,9 @@ def test_inside_a_masked_proc() -> None:
 
 def test_inside_a_sandbox(workspace: Path) -> None:
     """isandbox in its own sandbox, which makes no namespaces: refused there, by the layer's name."""
-    packages = [
-        str(Path(module.__file__).parents[1]) for module in map(sys.modules.__getitem__, ("isandbox", "isandbox_backends"))
-    ]  # type: ignore[arg-type]
-    for package in packages:
-        name = "isandbox" if package.endswith("isandbox") else "isandbox_backends"
-        shutil.copytree(Path(package) / name, workspace / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("isandbox", "isandbox_backends"):
+        package = Path(sys.modules[name].__file__ or "").parent
+        shutil.copytree(package, workspace / name, ignore=shutil.ignore_patterns("__pycache__"))
     (workspace / "nested.py").write_text(NESTED)
     with create_sandbox("seccomp", workspace=Workspace(str(workspace))) as sandbox:
         result = sandbox.exec(["python3", "nested.py"], timeout=60)
