@@ -15,6 +15,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from isandbox.testing.containment.host import cgroups_of
+
 # The same examples every time, no clock, and nothing written to the source tree, which may not be ours.
 settings.register_profile("isandbox", derandomize=True, deadline=None, database=None)
 settings.load_profile("isandbox")
@@ -45,13 +47,12 @@ def traces(temporary: Path) -> Traces:
     me = psutil.Process()
     children = me.children(recursive=True)
     # By the owner in the name (isandbox-NAMESPACE-PID-...): another worker's test may just have killed one of its hosts.
-    ours = [me.pid, *(child.pid for child in children)]
-    cgroups = [path for pid in ours for path in Path("/sys/fs/cgroup").glob(f"**/isandbox-*-{pid}-*") if path.is_dir()]
+    cgroups = cgroups_of({me.pid, *(child.pid for child in children)})
     return Traces(
         children=frozenset(f"{child.pid} {child.name()}" for child in children),
         strays=frozenset(stray_processes(temporary)),
         mounts=frozenset(mount_points()),
-        cgroups=frozenset(map(str, cgroups)),
+        cgroups=frozenset(cgroups),
         temporary=frozenset(entry.name for entry in temporary.glob("isandbox-*")),
         descriptors=len(os.listdir("/proc/self/fd")),
         net_namespaces=frozenset(net_namespace(child.pid) for child in children),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from isandbox import Quotas, SandboxClosedError, UnsupportedError, create_sandbox
+from isandbox.testing.containment.host import cgroups_of
 from isandbox_backends._shared import holding
 from isandbox_backends._shared.cgroups import Place, Unavailable
 from isandbox_backends._shared.holding import usable_controllers
@@ -24,7 +25,7 @@ NATIVE = pytest.mark.parametrize("backend", ["seccomp", "local"])
 
 def ours(pid: int | None = None) -> set[str]:
     """Groups that a process made: other tests may run on this machine."""
-    return {str(path) for path in Path("/sys/fs/cgroup").glob(f"**/isandbox-*-{pid or os.getpid()}-*") if path.is_dir()}
+    return set(cgroups_of({pid or os.getpid()}))
 
 
 def holding_processes(group: str) -> list[str]:

@@ -6,11 +6,12 @@ import asyncio
 import gc
 import hashlib
 import os
+import re
 import resource
 import stat
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import psutil
 SETTLING = 3.0
 """Seconds that are given to what ends a moment after the sandbox: a zombie, a thread of the event loop."""
 
+_CGROUP = re.compile(r"isandbox-\d+-(\d+)-.*")
 # What a library may keep for later, by field: descriptors and threads, and bytes of memory.
 _SPARE = {"descriptors": 8, "threads": 8, "memory": 256 << 20}
 
@@ -50,7 +52,7 @@ class HostState:
             descriptors=me.num_fds(),
             memory=me.memory_info().rss,
             mounts=frozenset(" ".join(line.split()[3:6]) for line in _read("/proc/self/mountinfo").splitlines()),
-            cgroups=frozenset(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/isandbox-*-{me.pid}-*")),
+            cgroups=frozenset(cgroups_of({me.pid})),
             listeners=frozenset(_listeners(me)),
             settings=frozenset(f"{name} is {_read(f'/proc/sys/{name}').strip()}" for name in _SETTINGS),
             process=frozenset(_own()),
@@ -91,6 +93,12 @@ async def settled(before: HostState, *, seconds: float | None = None) -> list[st
         gc.collect()  # what nobody holds any more may hold a descriptor
         await asyncio.sleep(0.05)
     return []
+
+
+def cgroups_of(pids: Collection[int]) -> Iterator[str]:
+    """Control groups that were made by these processes: their number stands in the name. Others may go while they are looked for."""
+    for place, names, _ in os.walk("/sys/fs/cgroup"):  # unlike glob, it does not mind
+        yield from (f"{place}/{name}" for name in names if (m := _CGROUP.fullmatch(name)) and int(m[1]) in pids)
 
 
 def contents(directory: Path) -> Mapping[str, str]:
