@@ -147,7 +147,7 @@ def refusal(workspace: Path, **options: object) -> str:
     return str(caught.value)
 
 
-def absent(sandbox: ISandbox) -> set[str]:
+def absent(sandbox: Any) -> set[str]:
     """Layers that are not in force, but for what no quota needs and what an ordinary user with one id does not have."""
     words = sandbox.info.layers
     assert words["split_uid"].startswith("enforced" if AS_ROOT else ("enforced", "absent (one id: "))
