@@ -3,6 +3,7 @@
 # make test       what CI runs; as root it runs the native tests a second time as an ordinary user
 # make test-full  the long and heavy rest
 # make bench      the figures
+# make containment  the containment probes against other tools, as an ordinary user
 SHELL := /bin/sh
 # An interpreter that an ordinary user can execute too: one below a closed home directory would not do.
 PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 # Tests wait more than they compute. A class shares one sandbox, and a module is checked for what it leaves: both stay whole.
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadscope
 
-.PHONY: demo check lint test test-here test-user test-full bench clean setup
+.PHONY: demo check lint test test-here test-user test-full bench containment clean setup
 
 setup: $(VENV)/.installed
 
@@ -53,6 +54,9 @@ test-full: test
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+containment: setup
+	$(BIN)/python -m benchmarks.containment --write
 
 clean:
 	rm -rf $(VENV) dist build backends/isandbox_backends/_bin

@@ -13,7 +13,7 @@ setresuid=117 setresgid=119 capset=126 rt_sigqueueinfo=129 uselib=134 personalit
 sched_setparam=142 sched_setscheduler=144 vhangup=153 modify_ldt=154 pivot_root=155 _sysctl=156 prctl=157 arch_prctl=158
 adjtimex=159 chroot=161 acct=163 settimeofday=164 mount=165 umount2=166 swapon=167 swapoff=168 reboot=169 sethostname=170
 setdomainname=171 iopl=172 ioperm=173 create_module=174 init_module=175 delete_module=176 get_kernel_syms=177 query_module=178
-quotactl=179 nfsservctl=180 setxattr=188 tkill=200 sched_setaffinity=203 io_setup=206 lookup_dcookie=212 timer_create=222
+quotactl=179 nfsservctl=180 setxattr=188 tkill=200 sched_setaffinity=203 io_setup=206 lookup_dcookie=212 remap_file_pages=216 timer_create=222
 clock_settime=227 tgkill=234 mbind=237 set_mempolicy=238 get_mempolicy=239 mq_open=240 mq_unlink=241 mq_timedreceive=243
 kexec_load=246 add_key=248 request_key=249 keyctl=250 ioprio_set=251 inotify_add_watch=254 migrate_pages=256 mknodat=259
 linkat=265 fchmodat=268 unshare=272 get_robust_list=274 splice=275 tee=276 vmsplice=278 move_pages=279 timerfd_create=283
@@ -33,7 +33,7 @@ tgkill=131 rt_sigqueueinfo=138 setpriority=140 reboot=142 setgid=144 setuid=146 
 sethostname=161 setdomainname=162 prctl=167 settimeofday=170 adjtimex=171 mq_open=180 mq_unlink=181 mq_timedreceive=183
 msgget=186 msgctl=187 msgrcv=188 msgsnd=189 semget=190 semctl=191 semop=193 shmget=194 shmctl=195 shmat=196 socket=198
 socketpair=199 add_key=217 request_key=218 keyctl=219 clone=220 swapon=224 swapoff=225 mbind=235 get_mempolicy=236
-set_mempolicy=237 migrate_pages=238 move_pages=239 rt_tgsigqueueinfo=240 perf_event_open=241 prlimit64=261 fanotify_init=262
+remap_file_pages=234 set_mempolicy=237 migrate_pages=238 move_pages=239 rt_tgsigqueueinfo=240 perf_event_open=241 prlimit64=261 fanotify_init=262
 fanotify_mark=263 name_to_handle_at=264 open_by_handle_at=265 clock_adjtime=266 syncfs=267 setns=268 process_vm_readv=270
 process_vm_writev=271 kcmp=272 finit_module=273 sched_setattr=274 renameat2=276 seccomp=277 memfd_create=279 bpf=280
 execveat=281 userfaultfd=282 membarrier=283 kexec_file_load=294
@@ -42,8 +42,8 @@ execveat=281 userfaultfd=282 membarrier=283 kexec_file_load=294
 _BOTH = """
 pidfd_send_signal=424 io_uring_setup=425 io_uring_enter=426 io_uring_register=427 open_tree=428 move_mount=429 fsopen=430
 fsconfig=431 fsmount=432 fspick=433 pidfd_open=434 clone3=435 close_range=436 openat2=437 pidfd_getfd=438 process_madvise=440
-mount_setattr=442 quotactl_fd=443 landlock_create_ruleset=444 landlock_restrict_self=446 memfd_secret=447
-set_mempolicy_home_node=450 fchmodat2=452 statmount=457 listmount=458 lsm_get_self_attr=459 lsm_set_self_attr=460 mseal=462
+mount_setattr=442 quotactl_fd=443 landlock_create_ruleset=444 landlock_restrict_self=446 memfd_secret=447 process_mrelease=448
+set_mempolicy_home_node=450 cachestat=451 fchmodat2=452 statmount=457 listmount=458 lsm_get_self_attr=459 lsm_set_self_attr=460 mseal=462
 open_tree_attr=467
 """
 

@@ -5,6 +5,7 @@ from isandbox.testing.containment.filesystem import descriptors as descriptors
 from isandbox.testing.containment.filesystem import devices as devices
 from isandbox.testing.containment.filesystem import ipc as ipc
 from isandbox.testing.containment.filesystem import kernel as kernel
+from isandbox.testing.containment.filesystem import leases as leases
 from isandbox.testing.containment.filesystem import links as links
 from isandbox.testing.containment.filesystem import neighbours as neighbours
 from isandbox.testing.containment.filesystem import pinned as pinned

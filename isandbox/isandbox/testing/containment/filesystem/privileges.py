@@ -53,6 +53,11 @@ def by_call(path, mode):
     if answer != "ok":
         raise OSError(getattr(errno, answer, 0), answer)
 
+def by_openat2(path, mode):
+    answer = call(NR["openat2"], -100, path.encode(), struct.pack("=QQQ", os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode, 0), 24)
+    if answer != "ok":
+        raise OSError(getattr(errno, answer, 0), answer)
+
 capability = struct.pack("<IIIII", 0x02000001, 0x200000, 0, 0, 0)
 for name in (outside, os.getcwd(), "/tmp"):
     top = name if name == outside else place(name)
@@ -66,7 +71,7 @@ for name in (outside, os.getcwd(), "/tmp"):
         out["fchmod " + tag] = made(file, lambda: os.fchmod(os.open(file, os.O_RDONLY), mode))
         file = fresh(top)
         out["fchmodat2 " + tag] = made(file, by_call, file, mode)
-        for how, function in (("create", create), ("unnamed", unnamed), ("mknod", lambda path, mode: os.mknod(path, stat.S_IFREG | mode))):
+        for how, function in (("create", create), ("openat2", by_openat2), ("unnamed", unnamed), ("mknod", lambda path, mode: os.mknod(path, stat.S_IFREG | mode))):
             new = "%s/%s%d" % (top, how, len(out))
             out["%s %s" % (how, tag)] = made(new, function, new, mode)
     directory = top + "/shared"

@@ -6,6 +6,7 @@ from isandbox.testing.containment.processes import keyrings as keyrings
 from isandbox.testing.containment.processes import lifetime as lifetime
 from isandbox.testing.containment.processes import namespaces as namespaces
 from isandbox.testing.containment.processes import posture as posture
+from isandbox.testing.containment.processes import protocols as protocols
 from isandbox.testing.containment.processes import refusals as refusals
 from isandbox.testing.containment.processes import signalling as signalling
 from isandbox.testing.containment.processes import surface as surface

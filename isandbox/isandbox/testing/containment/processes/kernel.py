@@ -65,7 +65,7 @@ DANGEROUS: dict[str, list[Any]] = {
     "ioperm": [0, 0, 0],
     "modify_ldt": [0, 0, 0],
     "personality": [0x0040000],
-    "fanotify_init": [-1, 0],
+    "fanotify_init": [0x200, 0],  # FAN_REPORT_FID: what anybody may have
     "vhangup": [],
     "sethostname": ["x", -1],
     "setdomainname": ["x", -1],
@@ -79,6 +79,11 @@ DANGEROUS: dict[str, list[Any]] = {
     "migrate_pages": [-1, 0, 0, 0],
     "move_pages": [0, 0, 0, 0, 0, 0],
     "memfd_secret": [-1],
+    "lsm_set_self_attr": [0, 0, 0, 0],
+    "vmsplice": [-1, 0, 0, 0],
+    "cachestat": [-1, 0, 0, 0],
+    "process_mrelease": [-1, 0],
+    "remap_file_pages": [0, 0, 0, 0, 0],
     "uselib": ["/nowhere"],
     "ustat": [0, 0],
     "sysfs": [3],
@@ -104,7 +109,7 @@ for name, arguments in calls.items():
 
 @probe("B14", "Calls that reach deep into the kernel are refused", claim="kernel")
 async def dangerous_calls(arena: Arena) -> Verdict:
-    """Each of some seventy calls that administer a machine, look into other processes or have a history of holes answers EPERM
+    """Each of some eighty calls that administer a machine, look into other processes or have a history of holes answers EPERM
     or ENOSYS, or kills its caller with SIGSYS, without looking at its arguments.
     """
     out, controls = await arena.attack(_CALL, calls=DANGEROUS)

@@ -7,6 +7,7 @@ from isandbox.testing.containment.resources import commands as commands
 from isandbox.testing.containment.resources import cpu as cpu
 from isandbox.testing.containment.resources import descriptors as descriptors
 from isandbox.testing.containment.resources import disk as disk
+from isandbox.testing.containment.resources import filesize as filesize
 from isandbox.testing.containment.resources import lifecycle as lifecycle
 from isandbox.testing.containment.resources import logs as logs
 from isandbox.testing.containment.resources import memory as memory
