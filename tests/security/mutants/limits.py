@@ -61,7 +61,7 @@ LIMITS = (
     Mutant(
         "control groups not joined",
         who="root",
-        source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
+        source={"execute.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
     ),
     Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
     Mutant(
@@ -78,7 +78,7 @@ ENDINGS = (
     Mutant(
         "commands in the helper's session",
         source={
-            "keeper.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]
+            "execute.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]
         },
     ),
     Mutant("the helper in the caller's session", source={"launch.c": [('must (SYS0 (setsid), "session", "");', "")]}),
@@ -86,7 +86,7 @@ ENDINGS = (
         "a keeper that is no subreaper",
         source={"keeper.c": [("(r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0", "(r = 0) < 0")]},
     ),
-    Mutant("the umask of nobody", source={"keeper.c": [("SYS (umask, 022);", "")]}),
+    Mutant("the umask of nobody", source={"execute.c": [("SYS (umask, 022);", "")]}),
     Mutant(
         "signals as the host has them",
         source={"main.c": [("if (signal != SIGKILL && signal != SIGSTOP)", "if (0)")]},
@@ -120,6 +120,6 @@ HOST = (
     ),
     Mutant("descriptors of the host kept by the helper", source={"main.c": [_KEPT_AT_START]}),
     Mutant("descriptors of the helper kept by keepers", source={"keeper.c": [_KEPT_BY_KEEPER]}),
-    Mutant("descriptors of keepers kept by commands", source={"keeper.c": [_KEPT_BY_COMMAND]}),
-    Mutant("all descriptors kept", source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER, _KEPT_BY_COMMAND]}),
+    Mutant("descriptors of keepers kept by commands", source={"execute.c": [_KEPT_BY_COMMAND]}),
+    Mutant("all descriptors kept", source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER], "execute.c": [_KEPT_BY_COMMAND]}),
 )
