@@ -11,11 +11,13 @@ from dataclasses import asdict
 import click
 
 from isandbox._text import plain
+from isandbox.cli._layout import fitted
 from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
 
 LEAKS, NOT_RUN, INTERRUPTED, OUTPUT_CLOSED = 1, 125, 130, 141
+_ID = 14  # columns
 _ORDER: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
 
 
@@ -40,11 +42,15 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
 def _chosen(only: Sequence[str]) -> list[Probe]:
     probes = all_probes()
     for prefix in only:
-        if not any(one.id.startswith(prefix.upper()) for one in probes):
+        if not any(_begins(one, prefix) for one in probes):
             raise click.UsageError(
                 f"--only {prefix}: no probe has an id that begins so; there are {probes[0].id} to {probes[-1].id}"
             )
-    return [one for one in probes if not only or any(one.id.startswith(prefix.upper()) for prefix in only)]
+    return [one for one in probes if not only or any(_begins(one, prefix) for prefix in only)]
+
+
+def _begins(probe: Probe, prefix: str) -> bool:
+    return probe.id.lower().startswith(prefix.lower())
 
 
 async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -> int:
@@ -80,9 +86,9 @@ def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def row(found: Finding) -> str:
-    """One line: id, outcome, title, and what stopped it or what was found."""
+    """One line, more at a terminal that is too narrow: id, outcome, title, and what stopped it or what was found."""
     why = found.mechanism if found.outcome in ("BLOCKED", "CONTAINED") else found.detail
-    return f"{found.probe:<12} {found.outcome:<12} {found.title}" + (f": {why}" if why else "")
+    return fitted(f"{found.probe:<{_ID}} {found.outcome:<12} {found.title}" + (f": {why}" if why else ""), _ID + 14)
 
 
 def summary(name: str, findings: Sequence[Finding]) -> Iterator[str]:

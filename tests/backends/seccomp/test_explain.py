@@ -17,7 +17,7 @@ CASES = [
     (("create namespaces", "network", errno.EPERM), "the layer net_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("create namespaces", "network", errno.ENOSPC), "the layer net_namespace: ", "user.max_"),
     (("idmap", "clone", errno.EPERM), "the layer user_namespace: ", "seccomp=unconfined"),
-    (("ids", "", errno.EINVAL), "the layer ids: ", "run it as an ordinary user"),
+    (("ids", "", errno.EINVAL), "the layer ids: ", "run isandbox there as an ordinary user"),
     (("ids", "", errno.EPERM), "the layer ids: ", "ids='single'"),
     (("private mounts", "", errno.EACCES), "the layer mount_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("mount proc", "proc", errno.EPERM), "the layer mounts: ", "systempaths=unconfined"),

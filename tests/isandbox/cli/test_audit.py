@@ -132,9 +132,9 @@ def test_the_local_backend(isandbox: Any) -> None:
 
 
 def test_only(isandbox: Any) -> None:
-    """--only takes the beginning of an id, in small letters too, and more than once; one that fits no probe is wrong usage."""
-    done = isandbox("audit", "--type", "local", "--json", "--only", "a23", "--only", "A04-")
-    assert [one["probe"] for one in json.loads(done.stdout)["findings"]] == ["A04-inherited", "A23"]
+    """--only takes the beginning of an id, in any letters, and more than once; one that fits no probe is wrong usage."""
+    done = isandbox("audit", "--type", "local", "--json", "--only", "a23", "--only", "a04-INH", "--only", "A08-d")
+    assert [one["probe"] for one in json.loads(done.stdout)["findings"]] == ["A04-inherited", "A08-deny", "A23"]
     done = isandbox("audit", "--only", "A23", "--only", "Z")
     assert done.returncode == 2
     assert b"--only Z" in done.stderr

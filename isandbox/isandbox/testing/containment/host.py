@@ -51,12 +51,19 @@ class HostState:
             threads=threading.active_count(),
             descriptors=me.num_fds(),
             memory=me.memory_info().rss,
-            mounts=frozenset(" ".join(line.split()[3:6]) for line in _read("/proc/self/mountinfo").splitlines()),
+            mounts=frozenset(_mounts()),
             cgroups=frozenset(cgroups_of({me.pid})),
             listeners=frozenset(_listeners(me)),
             settings=frozenset(f"{name} is {_read(f'/proc/sys/{name}').strip()}" for name in _SETTINGS),
             process=frozenset(_own()),
         )
+
+
+def _mounts() -> Iterator[str]:
+    # The number first: a second mount on the same place is another one.
+    for line in _read("/proc/self/mountinfo").splitlines():
+        number, _, _, root, place, options, *_ = line.split()
+        yield f"{number} {root} {place} {options}"
 
 
 _SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname", "vm/overcommit_memory")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +28,14 @@ async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> 
     """
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
+    found, only_mounts = await _tried(probe, target, thorough=thorough)
+    if only_mounts:  # Anybody may mount something meanwhile. What the probe did to the host it does again.
+        found, _ = await _tried(probe, target, thorough=thorough)
+    return found
+
+
+async def _tried(probe: Probe, target: Target, *, thorough: bool) -> tuple[Finding, bool]:
+    """What is found, and whether it is a leak for nothing but mounts that are new on the host."""
     async with AsyncExitStack() as outer:
         before = HostState.now()
         stack = AsyncExitStack()
@@ -38,7 +46,10 @@ async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> 
         closed = await _guarded(partial(_close, stack), arena, seconds, "not closed")
         # A sandbox that did not end well spoils what was found, unless that was the worst already.
         worst = verdict if closed is _CLOSED or verdict.outcome == "LEAK" else closed
-        return _finding(probe, await _with_host(worst, arena, before))
+        seen = [f"{canary} came back"] if (canary := arena.leaked()) is not None else []
+        changed = [*await settled(before), *(f"planted: {name}" for name in arena.changed())]
+        only_mounts = worst.outcome != "LEAK" and not seen and [text.split(":")[0] for text in changed] == ["mounts"]
+        return _finding(probe, _with_host(worst, seen, changed)), only_mounts
 
 
 async def audit(target: Target, probes: Iterable[Probe]) -> list[Finding]:
@@ -73,13 +84,11 @@ async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds
         return Verdict("LEAK" if not_held else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
-async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:
+def _with_host(verdict: Verdict, seen: Sequence[str], changed: Sequence[str]) -> Verdict:
     """A canary that came out, or a host that changed, is a leak whatever else was found."""
-    found = [] if (canary := arena.leaked()) is None else [f"{canary} came back"]
-    if changed := [*await settled(before), *(f"planted: {name}" for name in arena.changed())]:
-        found += ["the host changed", *changed]
-    if not found:
+    if not seen and not changed:
         return verdict
+    found = [*seen, "the host changed", *changed] if changed else seen
     also = [verdict.detail] if verdict.outcome == "LEAK" else []
     return Verdict("LEAK", verdict.mechanism, shown([*found, *also]), verdict.figures)
 

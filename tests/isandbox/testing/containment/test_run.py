@@ -107,6 +107,27 @@ async def test_a_host_that_changed_is_a_leak(answering: Any, as_probe: Any, chan
     assert (found.outcome, found.detail[:16]) == ("LEAK", "the host changed")
 
 
+@pytest.mark.parametrize(("times", "outcome"), [(1, "BLOCKED"), (2, "LEAK")])
+async def test_a_new_mount_is_a_leak_when_it_comes_again(
+    answering: Any, as_probe: Any, monkeypatch: pytest.MonkeyPatch, times: int, outcome: str
+) -> None:
+    """What somebody else mounted while a probe ran is not held against the sandbox; what its probe mounts each time is."""
+    monkeypatch.setattr(host, "SETTLING", 0.0)
+    table = ["1 / / rw"]
+    monkeypatch.setattr(host, "_mounts", lambda: table)
+    tries = []
+
+    async def attempt(arena: Arena) -> Verdict:
+        tries.append(arena)
+        if len(tries) <= times:
+            table.append(f"{len(tries) + 1} / /new rw")
+        return await plain(arena)
+
+    found = await run_probe(as_probe(attempt), answering(**REFUSED))
+    assert (found.outcome, len(tries)) == (outcome, 2)
+    assert ("/new" in found.detail) == (outcome == "LEAK")
+
+
 async def test_a_new_listener_is_a_leak(
     answering: Any, as_probe: Any, closed_afterwards: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
