@@ -16,8 +16,6 @@ from isandbox.cli import _audit
 from isandbox.policy import Capabilities
 from isandbox.testing.containment import Finding, Outcome
 
-OUTCOMES: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
-
 
 def finding(outcome: Outcome, id: str = "A01", **figures: int) -> Finding:
     return Finding(id, "a title", "filesystem", outcome, "mount view", "a detail", figures)

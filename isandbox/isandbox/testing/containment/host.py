@@ -109,7 +109,7 @@ def cgroups_of(pids: Collection[int]) -> Iterator[str]:
 
 
 def contents(directory: Path) -> Mapping[str, str]:
-    """A directory and everything below it: kind, mode, owners, number of names, time of change, and the hash of a file's
+    """A directory and everything below it: inode, kind, mode, owners, number of names, time of change, and the hash of a file's
     bytes or the text of a link. What cannot be read is marked so.
     """
     found = {".": _mark(directory)}
@@ -128,7 +128,7 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]
 def _mark(path: Path) -> str:
     try:
         status = path.lstat()
-        mark = f"{status.st_mode:o} {status.st_uid}:{status.st_gid} {status.st_nlink} {status.st_mtime_ns}"
+        mark = f"{status.st_ino} {status.st_mode:o} {status.st_uid}:{status.st_gid} {status.st_nlink} {status.st_mtime_ns}"
         if stat.S_ISLNK(status.st_mode):
             return f"{mark} -> {os.readlink(path)}"
         if stat.S_ISREG(status.st_mode):

@@ -146,7 +146,7 @@ async def test_a_new_listener_is_a_leak(
 
 @pytest.mark.parametrize("claimed", ["files", "quotas.memory", "interface"])
 async def test_no_answer_is_a_leak(answering: Any, as_probe: Any, claimed: str) -> None:
-    """A probe that does not come to an end in its time is a leak, and its sandbox is closed."""
+    """A probe of any claim that does not come to an end in its time is a leak, and its sandbox is closed."""
 
     async def attempt(arena: Arena) -> Verdict:
         await arena.box()
@@ -154,7 +154,7 @@ async def test_no_answer_is_a_leak(answering: Any, as_probe: Any, claimed: str) 
         raise AssertionError
 
     target = answering()
-    found = await run_probe(as_probe(attempt, timeout=0.05), target)
+    found = await run_probe(as_probe(attempt, claim=claimed, timeout=0.05), target)
     assert (found.outcome, target.closed) == ("LEAK", 1)
     assert "no answer" in found.detail
 
