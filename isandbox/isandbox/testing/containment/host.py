@@ -91,6 +91,13 @@ def changes(before: HostState, after: HostState) -> list[str]:
     return found
 
 
+def others_may(found: Collection[str]) -> bool:
+    """Whether other programs of the machine may have made all of these `changes`: an engine mounts for its own containers. A
+    mount that is made again is a new one. A setting is not: who sets it once and once more changes it once only.
+    """
+    return all(change.startswith("mounts: ") for change in found)
+
+
 async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
     """The changes that are still there after ``seconds``, `SETTLING` of them; at once when there is none."""
     end = time.monotonic() + (SETTLING if seconds is None else seconds)

@@ -46,9 +46,15 @@ def opened(path, flags=os.O_RDONLY):
 
 def content(path, limit=65536):
     "What can be read there without waiting, or the name of the errno."
+    found = b""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return (file.read(limit) or b"").decode("latin-1")
+            while len(found) < limit:  # a file of /proc gives a page at a time
+                piece = file.read(limit - len(found))
+                if not piece:
+                    break
+                found += piece
+        return found.decode("latin-1")
     except OSError as error:
         return word(error.errno)
 

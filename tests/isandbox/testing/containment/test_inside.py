@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import subprocess
+import sys
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -94,6 +96,15 @@ def test_values_arrive_as_they_were(value: Any) -> None:
     assigned = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "given"]
     assert isinstance(assigned[0], ast.Call)
     assert json.loads(ast.literal_eval(assigned[0].args[0])) == value
+
+
+def test_long_files_of_the_kernel_are_read_whole() -> None:
+    """A file of /proc comes a page at a time; what stands on its second page is seen too."""
+    body = 'out["read"] = len(content("/proc/self/maps", 1 << 20)); out["cut"] = len(content("/proc/self/maps", 5000))'
+    ran = subprocess.run([sys.executable, "-I", "-c", program(body, {})], capture_output=True, check=True, timeout=60)
+    out, _ = parse(ran.stdout)
+    assert int(out["read"]) > 5000
+    assert out["cut"] == "5000"
 
 
 @pytest.mark.parametrize("machine", sorted(NUMBERS))
