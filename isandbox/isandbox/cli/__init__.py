@@ -85,6 +85,7 @@ def doctor(*, json_: bool) -> None:
       0    the backend that create_sandbox() takes without a type can run
       1    it cannot; the reason and what to do are printed
       2    wrong usage of isandbox
+      141  nobody reads isandbox's output any more
 
     With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE" or "platform", reason: null when it can run)
     and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
@@ -123,6 +124,7 @@ def audit(*, type_: str | None, only: tuple[str, ...], json_: bool) -> None:
       2    wrong usage of isandbox
       125  the backend cannot run, and the reason is printed; or all that was tried is VACUOUS
       130  interrupted
+      141  nobody reads isandbox's output any more
 
     With --json one object is printed: type, counts (outcome to number), figures (name to number) and findings, a list: probe,
     title, group, outcome, mechanism, detail, figures.
