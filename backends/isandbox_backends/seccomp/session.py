@@ -97,7 +97,10 @@ def _real(path: str) -> str:
 
 
 def _temporary() -> set[str]:
-    return {"/tmp", "/var/tmp", _real(tempfile.gettempdir())}  # noqa: S108 - looked at, not written
+    places = {"/tmp", "/var/tmp"}  # noqa: S108 - looked at, not written
+    with contextlib.suppress(FileNotFoundError):  # nowhere may this process write: then no other place is one of its own
+        places.add(_real(tempfile.gettempdir()))
+    return places
 
 
 def _listed(directory: str) -> list[str]:

@@ -168,6 +168,16 @@ def test_a_temporary_directory_that_cannot_be_read(home: Path, monkeypatch: pyte
         session.hidden_below(["/tmp"])
 
 
+def test_no_temporary_directory_that_can_be_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where this process may write nowhere, as in a container that is read-only, what is hidden is looked up all the same."""
+
+    def none_usable() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none_usable)
+    assert f"{home}/.ssh" in session.hidden_below([str(home)])[str(home)]
+
+
 def test_homes_of_this_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """$HOME and the home in the user data base are both ones; a link to one is resolved."""
     assert str(home) in session.own_homes()
