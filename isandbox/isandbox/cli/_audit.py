@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -12,31 +13,35 @@ import click
 
 from isandbox._text import plain
 from isandbox.cli._layout import fitted
-from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
+from isandbox.cli._report import error_object
+from isandbox.cli._streams import FAILED, STDERR, hold_standard_descriptors, say
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
 
-LEAKS, NOT_RUN, INTERRUPTED, OUTPUT_CLOSED = 1, 125, 130, 141
+LEAKS, INTERRUPTED = 1, 130
 _ID = 14  # columns
 _ORDER: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
 
 
 def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> int:
-    """Print the findings. 0 without a leak, 1 with one, 125 when the backend cannot be probed.
+    """Print the findings. 0 without a leak, 1 with one, 125 when the backend cannot be probed or the audit itself fails.
 
     Raises `click.UsageError` when ``only`` names no probe.
     """
+    hold_standard_descriptors()
     probes = _chosen(only)
     target = BackendTarget(type_)
     try:
         return asyncio.run(_audit(target, probes, as_json=as_json))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SandboxError as error:
-        text = (
-            json.dumps({"error": {"code": error.code, "message": str(error)}}) if as_json else f"isandbox: {plain(str(error))}"
-        )
-        return _written(text, NOT_RUN)
+    except (SandboxError, OSError) as error:
+        if as_json:
+            return say(json.dumps(error_object(error)), FAILED)
+        return say(f"isandbox: {plain(str(error))}", FAILED, STDERR)
+    except Exception:  # a probe's or a backend's fault; without this its exit code would be that of a leak
+        traceback.print_exc()
+        return FAILED
 
 
 def _chosen(only: Sequence[str]) -> list[Probe]:
@@ -59,12 +64,12 @@ async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -
     for one in probes:
         found = await run_probe(one, target)
         findings.append(found)
-        if not as_json and (code := _written(row(found), 0)) != 0:
+        if not as_json and (code := say(row(found), 0)) != 0:
             return code
     code = exit_code(findings)
     if as_json:
-        return _written(json.dumps(as_object(target.name, findings)), code)
-    return _written("\n".join(summary(target.name, findings)), code)
+        return say(json.dumps(as_object(target.name, findings)), code)
+    return say("\n".join(summary(target.name, findings)), code)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
@@ -72,7 +77,7 @@ def exit_code(findings: Sequence[Finding]) -> int:
     outcomes = {found.outcome for found in findings}
     if "LEAK" in outcomes:
         return LEAKS
-    return NOT_RUN if "VACUOUS" in outcomes and not outcomes & {"BLOCKED", "CONTAINED"} else 0
+    return FAILED if "VACUOUS" in outcomes and not outcomes & {"BLOCKED", "CONTAINED"} else 0
 
 
 def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
@@ -107,11 +112,3 @@ def counts(findings: Sequence[Finding]) -> dict[str, int]:
 def figures(findings: Sequence[Finding]) -> dict[str, int]:
     """The numbers of all probes."""
     return {name: number for found in findings for name, number in sorted(found.figures.items())}
-
-
-def _written(text: str, code: int) -> int:
-    try:
-        write_all(STDOUT, f"{text}\n".encode("utf-8", "surrogateescape"))
-    except OutputClosedError:
-        return OUTPUT_CLOSED
-    return code

@@ -10,7 +10,7 @@ from isandbox._registry import canonical_names, is_built_in, load_backend
 from isandbox._request import make_request
 from isandbox._settings import default_type, read_settings
 from isandbox.cli._layout import fitted
-from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
+from isandbox.cli._streams import hold_standard_descriptors, say
 from isandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from isandbox.policy import Capabilities, Enforcement
 
 UNUSABLE = 1
-OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,11 @@ class Default:
 
 def doctor_command(*, as_json: bool) -> int:
     """Print the findings. 0 when the default backend can run, 1 when not."""
+    hold_standard_descriptors()
     findings = [examine(name, aliases) for name, aliases in canonical_names().items()]
     default = examine_default(findings)
     text = _object(findings, default) if as_json else "\n".join(_lines(findings, default))
-    try:
-        write_all(STDOUT, f"{text}\n".encode("utf-8", "surrogateescape"))
-    except OutputClosedError:
-        return OUTPUT_CLOSED
-    return 0 if default.reason is None else UNUSABLE
+    return say(text, 0 if default.reason is None else UNUSABLE)
 
 
 def examine(name: str, aliases: tuple[str, ...] = ()) -> Finding:

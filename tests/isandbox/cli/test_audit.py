@@ -6,7 +6,9 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,8 +106,22 @@ def test_a_backend_that_cannot_run(found: Any, capfd: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr(_audit.BackendTarget, "look", look)
     assert _audit.audit_command(None, only=(), as_json=as_json) == 125
-    said = capfd.readouterr().out
-    assert "no namespaces here" in (json.loads(said)["error"]["message"] if as_json else said)
+    out, err = capfd.readouterr()
+    assert "no namespaces here" in (json.loads(out)["error"]["message"] if as_json else err)
+    assert as_json or out == ""
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TypeError("a probe's own fault")])
+def test_an_audit_that_fails_is_no_leak(found: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Whatever goes wrong in the audit itself ends with 125, never with the code of a leak, and is said on stderr."""
+    found([finding("BLOCKED")])
+
+    async def fail(probe: Any, target: Any) -> Finding:
+        raise error
+
+    monkeypatch.setattr(_audit, "run_probe", fail)
+    assert _audit.audit_command(None, only=(), as_json=False) == 125
+    assert str(error) in capfd.readouterr().err
 
 
 def test_an_interrupt(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +133,18 @@ def test_an_interrupt(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(_audit, "run_probe", interrupted)
     assert _audit.audit_command(None, only=(), as_json=False) == 130
+
+
+@pytest.mark.parametrize("command", [("audit", "--type", "local", "--only", "A01"), ("doctor", "--json")])
+def test_what_cannot_be_printed(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A full disk is 125 with a line on stderr, and a closed stdout is /dev/null: no file of the audit's takes its place."""
+    program = ["env", "SANDBOX_TYPE=local", sys.executable, "-m", "isandbox", *command]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_local_backend(isandbox: Any) -> None:
