@@ -124,7 +124,7 @@ def audit(*, type_: str | None, only: tuple[str, ...], json_: bool) -> None:
       1    at least one LEAK
       2    wrong usage of isandbox
       125  the backend cannot run or the audit failed, and the reason is on stderr; or all that was tried is VACUOUS
-      130  interrupted
+      130  interrupted; 129 and 143 when SIGHUP or SIGTERM ended it
       141  nobody reads isandbox's output any more
 
     With --json one object is printed: type, counts (outcome to number), figures (name to number) and findings, a list: probe,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -31,10 +33,13 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
     hold_standard_descriptors()
     probes = _chosen(only)
     target = BackendTarget(type_)
+    ended: list[int] = []
     try:
-        return asyncio.run(_audit(target, probes, as_json=as_json))
+        return asyncio.run(_until_ended(_audit(target, probes, as_json=as_json), ended))
     except KeyboardInterrupt:
         return INTERRUPTED
+    except asyncio.CancelledError:
+        return 128 + ended[0]
     except (SandboxError, OSError) as error:
         if as_json:
             return say(json.dumps(error_object(error)), FAILED)
@@ -56,6 +61,20 @@ def _chosen(only: Sequence[str]) -> list[Probe]:
 
 def _begins(probe: Probe, prefix: str) -> bool:
     return probe.id.lower().startswith(prefix.lower())
+
+
+async def _until_ended(audit: Coroutine[Any, Any, int], ended: list[int]) -> int:
+    """Cancel it on SIGTERM and SIGHUP, so that no planted file stays; those that were ignored stay ignored (nohup)."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(audit)
+
+    def end(number: int) -> None:
+        ended.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, end, number)
+    return await task
 
 
 async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -145,6 +146,21 @@ def test_what_cannot_be_printed(command: tuple[str, ...], tmp_path: Path) -> Non
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
     done = subprocess.run(closed, stderr=subprocess.PIPE, cwd=tmp_path, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    """Whichever signal ends an audit, what it planted is gone, and the exit code says which it was."""
+    program = [sys.executable, "-m", "isandbox", "audit", "--type", "local", "--only", "F"]
+    audit = subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert audit.stdout is not None
+    assert audit.stdout.readline()  # the first is done, and the next has begun or begins now
+    audit.send_signal(number)
+    _, errors = audit.communicate(timeout=100)
+    assert (audit.returncode, errors) == (128 + number, b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_local_backend(isandbox: Any) -> None:
