@@ -100,7 +100,9 @@ def explain(error: HelperStartError) -> SandboxError:
             backend="seccomp",
         )
     if (place := _place(error)) is not None:
-        return ConfigurationError(f"{error.stage} {plain(error.subject)}: {os.strerror(error.errno)}; {place}")
+        # Places inside are told as the plan has them, relative to the sandbox's root.
+        path = error.subject if error.subject.startswith("/") else f"/{error.subject}"
+        return ConfigurationError(f"{error.stage} {plain(path)}: {os.strerror(error.errno)}; {place}")
     layer, why = _layer(error), _why(error)
     if layer is None and why is None:
         return SandboxError(f"the sandbox did not start: {error}")

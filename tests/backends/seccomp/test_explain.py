@@ -77,7 +77,9 @@ def test_root_that_may_not_mount(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_layer_is_told_as_it_is() -> None:
     """A mount that cannot be had is the caller's affair; what nobody knows is told as the helper told it."""
     assert isinstance(explain.explain(HelperStartError(errno.EINVAL, "id-mapped mount", "/data")), UnsupportedError)
-    assert isinstance(explain.explain(HelperStartError(errno.ELOOP, "mount point", "workspace")), ConfigurationError)
+    error = explain.explain(HelperStartError(errno.ELOOP, "mount point", "workspace/x"))
+    assert isinstance(error, ConfigurationError)
+    assert "mount point /workspace/x: " in str(error)
     unknown = explain.explain(HelperStartError(errno.EMFILE, "serve", "signalfd"))
     assert type(unknown) is SandboxError
     assert "serve signalfd" in str(unknown)
