@@ -30,6 +30,9 @@ def main() -> None:
     show_default=True,
     help="auto: show, read-only, the installation that the program on your PATH belongs to.",
 )
+@click.option(
+    "--waive", multiple=True, metavar="NAME", help="Run without this layer or quota, e.g. landlock. May be repeated."
+)
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(**options: Any) -> None:

@@ -61,7 +61,9 @@ LIMITS = (
     Mutant(
         "control groups not joined",
         who="root",
-        source={"execute.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
+        source={
+            "execute.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]
+        },
     ),
     Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
     Mutant(
@@ -78,7 +80,9 @@ ENDINGS = (
     Mutant(
         "commands in the helper's session",
         source={
-            "execute.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]
+            "execute.c": [
+                ("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")
+            ]
         },
     ),
     Mutant("the helper in the caller's session", source={"launch.c": [('must (SYS0 (setsid), "session", "");', "")]}),
@@ -121,5 +125,8 @@ HOST = (
     Mutant("descriptors of the host kept by the helper", source={"main.c": [_KEPT_AT_START]}),
     Mutant("descriptors of the helper kept by keepers", source={"keeper.c": [_KEPT_BY_KEEPER]}),
     Mutant("descriptors of keepers kept by commands", source={"execute.c": [_KEPT_BY_COMMAND]}),
-    Mutant("all descriptors kept", source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER], "execute.c": [_KEPT_BY_COMMAND]}),
+    Mutant(
+        "all descriptors kept",
+        source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER], "execute.c": [_KEPT_BY_COMMAND]},
+    ),
 )
