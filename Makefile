@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do $$p -c 'import sys, venv
 VENV ?= .venv
 BIN := $(VENV)/bin
 # Tests wait more than they compute. A class shares one sandbox, and a module is checked for what it leaves: both stay whole.
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadscope
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadscope
 
 .PHONY: demo check lint test test-here test-user test-full bench containment clean setup
 

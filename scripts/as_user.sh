@@ -75,7 +75,7 @@ as_user "$python" -m venv "$top/venv"
 as_user "$@" "$top/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-cache-dir '.[dev]'
 status=0
 if [ "$long" != full ]; then
-  as_user "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -m "native and not full" -p no:cacheprovider || status=$?
+  as_user "$top/venv/bin/python" -m pytest --numprocesses 3 --dist loadscope -m "native and not full" -p no:cacheprovider || status=$?
   [ "$status" != 5 ] || echo "as_user.sh: no native test was found" >&2
 fi
 
@@ -85,12 +85,12 @@ if ! command -v newuidmap >/dev/null || ! [ -e /etc/subuid ] || ! [ -e /etc/subg
   exit "$status"
 fi
 if [ "$long" = full ]; then
-  set -- -m native tests/contract tests/security
+  set -- -m native tests/contract tests/security tests/backends/helper/test_sanitised_contract.py
 else
   set -- -m "native and not full" tests/backends/seccomp/test_subordinate.py
   for name in ids_of_its_own shared_counters reaching_the_keeper who_a_command_is signals_and_death; do
     set -- "$@" "tests/security/test_$name.py"
   done
 fi
-as_user_with_ids "$top/venv/bin/python" -m pytest --numprocesses 2 --dist loadscope -p no:cacheprovider "$@" || status=$?
+as_user_with_ids "$top/venv/bin/python" -m pytest --numprocesses 3 --dist loadscope -p no:cacheprovider "$@" || status=$?
 exit "$status"

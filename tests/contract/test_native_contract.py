@@ -110,6 +110,8 @@ class TestLocalWatched(Watched, LimitPromises):
     backend = "local"
 
 
+# It makes no difference between users: as root with the full tests.
+@pytest.mark.full if os.geteuid() == 0 else lambda unmarked: unmarked
 class TestLocalPython(TestLocal):
     """The helper in Python, which `local` falls back to where there is no native one."""
 

@@ -40,7 +40,9 @@ async def look(name: str, probe: Probe, *, thorough: bool = False) -> Finding:
 
 
 @pytest.mark.parametrize("probe", PROBES, ids=lambda one: one.id)
-@pytest.mark.parametrize("backend", ["local", pytest.param("seccomp", marks=pytest.mark.native)])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("local", marks=pytest.mark.full), pytest.param("seccomp", marks=pytest.mark.native)]
+)
 async def test_it_is_held_or_its_absence_is_declared(backend: str, probe: Probe) -> None:
     """Each probe is blocked or contained, but for those of the closed table, which are not tried."""
     finding = await look(backend, probe)

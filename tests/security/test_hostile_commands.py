@@ -15,7 +15,10 @@ import pytest
 from isandbox import ExecResult, Quotas, SandboxLostError
 from isandbox_backends.seccomp.subordinate import Grant, find_grant
 
-pytestmark = [pytest.mark.native, pytest.mark.parametrize("interface", ["async", "blocking"])]
+# Each through one interface as root and through the other as a user; through both as both with the full tests.
+_OTHER = "blocking" if os.geteuid() == 0 else "async"
+INTERFACES = [pytest.param(name, marks=[pytest.mark.full] * (name == _OTHER)) for name in ("async", "blocking")]
+pytestmark = [pytest.mark.native, pytest.mark.parametrize("interface", INTERFACES)]
 
 SPLIT = os.geteuid() == 0 or isinstance(find_grant(), Grant)
 """Where there are ids for it, commands have another uid than their keepers."""
