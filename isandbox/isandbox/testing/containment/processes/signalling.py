@@ -7,6 +7,7 @@ import signal
 from dataclasses import replace
 
 from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.judge import judge
 from isandbox.testing.containment.processes.attacks import TOLD_APART, host_victim, judge_by_process
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
@@ -132,3 +133,25 @@ async def neighbours(arena: Arena) -> Verdict:
     if "heard" in result.stdout:
         return Verdict("LEAK", detail="a signal to everybody reached the other sandbox")
     return replace(verdict, outcome="CONTAINED")
+
+
+_TO_THE_GROUP = """
+signal.signal(signal.SIGURG, signal.SIG_IGN)
+out["to its group"] = attempt(os.kill, 0, signal.SIGURG)
+controls["to itself"] = attempt(os.kill, os.getpid(), 0)
+"""
+
+
+@probe("B03-command", "A signal to its group does not leave a command", claim="lifetime")
+async def commands(arena: Arena) -> Verdict:
+    """Two commands of one sandbox are of two process groups: what a shell sends to its own when it ends reaches nobody else."""
+    box = await arena.box()
+    other = await inhabitant(arena, box, program=_LISTENER)
+    if not other.seen:
+        return Verdict("VACUOUS", detail="the host does not see processes of this sandbox, so it cannot end the listener")
+    out, controls = await arena.attack(_TO_THE_GROUP, box=box)
+    other.seen[0].send_signal(signal.SIGUSR2)
+    result = await other.result()
+    if "heard" in result.stdout:
+        return Verdict("LEAK", detail=f"the other command heard it; {out['to its group']}")
+    return judge(out, controls, refused={"ok"}, by={"ok": "a group of its own"}, stopped="CONTAINED")

@@ -52,6 +52,10 @@ out["spun"] = "ok"
 """
 
 
+# Seconds of CPU time, for a quota of 0.4.
+_LATE = 3.5
+
+
 async def _spin(arena: Arena, *, widen: bool) -> Verdict:
     cpus = os.cpu_count() or 1
     if cpus < 2:
@@ -104,6 +108,8 @@ async def cpu_time(arena: Arena) -> Verdict:
     one = await arena.run(_SPIN, box=box, count=1, seconds=15, widen=False)
     checks.control("the loop ran", one.cpu_time > 0.1, one.stderr[-200:])
     checks.hold("a busy loop ends", one.fault == "cpu", f"exit {one.exit_code}, fault {one.fault}")
+    # Where nobody looked at it in time, the kernel ends each process one second later.
+    checks.hold("each process ends soon after", one.cpu_time < _LATE, f"{one.cpu_time:.1f} s")
     orphans = await arena.run(_ORPHANS, box=box)
     checks.hold("busy orphans end", orphans.fault == "cpu", f"exit {orphans.exit_code}, fault {orphans.fault}")
     checks.hold("the sandbox goes on", await alive(arena, box))
