@@ -101,9 +101,7 @@ _VIEW: Mapping[str, Fate] = {
     "the workspace shared between sandboxes": killed("A29", "A02"),
     "/home/user shared between sandboxes": killed("A29", "A02"),
     "the host's root still mounted below the new one": killed("A19", "A24"),
-    "mounts as the host's: not private": held(
-        "a user namespace gets its mounts as receivers only; here the host's own are private"
-    ),
+    "mounts as the host's: not private": killed("A13-later"),
     "/proc without nosuid, nodev and noexec": killed(_RECORD, at_start="mounts"),
     "/proc/kallsyms not masked": held("the kernel: it shows addresses to CAP_SYSLOG of the host only, here (kptr_restrict)"),
     **{
@@ -216,7 +214,7 @@ _LIMITS: Mapping[str, Fate] = {
     "no limit on processes": killed("B22"),
     "no memory for the watcher to hold": killed("C01"),
     "no CPU time for the watcher to hold": killed("C10-time"),
-    "no affinity": held("nothing: C10 turns red, but only on a machine with two idle processors"),
+    "no affinity": killed("C10"),
     "scratch space without a size": killed("C05-names"),
     "scratch space without a number of files": killed("C05-names"),
     "terminals without a share": killed("C17-counted"),
@@ -240,6 +238,7 @@ _LIMITS: Mapping[str, Fate] = {
         "a session of each command's own", without=("commands in the helper's session",), red=("B06",)
     ),
     "a keeper that is no subreaper": killed("B18"),
+    "a stop is taken for an end": killed("B24"),
     "the umask of nobody": killed("A21-mode", quick=True),
     "signals as the host has them": killed(_RECORD),
 }  # fmt: skip
@@ -274,6 +273,7 @@ _OF_A_USER: Mapping[str, Fate] = {
     "the helper dumpable": killed("B01-keeper"),
     "no limit on inotify instances": killed("C17-counted"),
     "no limit on inotify watches": killed("C17-counted"),
+    "mounts as the host's: not private": held("the kernel: only root could mount on the host what would come inside"),
     "the host's environment in the helper": held(
         "dumpable 0: nobody reads it", without=("the helper dumpable",), red=("A04-inherited",)
     ),

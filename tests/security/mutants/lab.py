@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isandbox_mutants import later
 from isandbox_mutants.build import Workshop
 from isandbox_mutants.frame import Mutant, safe
 
@@ -66,7 +67,7 @@ class Lab:
         """The mutant against these probes, until one turns red: one that holds in the product, and red twice, for what others
         do on this machine at the same moment may look like a change of the host.
         """
-        by_id = {probe.id: probe for probe in (*all_probes(), self._posture())}
+        by_id = {probe.id: probe for probe in (*all_probes(), later.probe, self._posture())}
         chosen = [by_id[name] for name in probes]
         with generous_host():
             for probe in chosen:

@@ -86,6 +86,16 @@ ENDINGS = (
         "a keeper that is no subreaper",
         source={"keeper.c": [("(r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0", "(r = 0) < 0")]},
     ),
+    Mutant(
+        "a stop is taken for an end",
+        source={
+            "keeper.c": [
+                ("info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0)", "info, WEXITED | 2 | WNOHANG | WNOWAIT | __WALL, 0)"),
+                ("if (info->pid == 0 || info->code < CLD_TRAPPED)", "if (1)"),
+                ("SYS (wait4, pid, &status, __WALL, 0);", "SYS (wait4, pid, &status, __WALL | 2, 0);"),
+            ]
+        },
+    ),
     Mutant("the umask of nobody", source={"keeper.c": [("SYS (umask, 022);", "")]}),
     Mutant(
         "signals as the host has them",

@@ -46,11 +46,19 @@ def opened(path, flags=os.O_RDONLY):
 
 def content(path, limit=65536):
     "What can be read there without waiting, or the name of the errno."
+    pieces = []
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            return (file.read(limit) or b"").decode("latin-1")
+            while limit > 0:  # a file of /proc gives a page at a time
+                piece = file.read(limit)
+                if not piece:
+                    break
+                pieces.append(piece)
+                limit -= len(piece)
     except OSError as error:
-        return word(error.errno)
+        if not pieces:
+            return word(error.errno)
+    return b"".join(pieces).decode("latin-1")
 
 def identity(path, limit=65536):
     "Which file that is, to compare with the host's: device, inode and a hash of its first bytes, or the name of the errno."

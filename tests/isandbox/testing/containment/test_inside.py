@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from isandbox import SandboxError
 from isandbox.testing.containment import Arena, all_probes
-from isandbox.testing.containment.inside import ANSWER_LIMIT, VALUE_LIMIT, UnusableAnswerError, parse, program
+from isandbox.testing.containment.inside import ANSWER_LIMIT, PRELUDE, VALUE_LIMIT, UnusableAnswerError, parse, program
 from isandbox.testing.containment.numbers import NUMBERS
 from isandbox_backends.seccomp.syscalls import ARCHES
 
@@ -123,3 +123,14 @@ async def test_every_program_runs_on_old_pythons(probe: Any, scripted: Any) -> N
             text = command[command.index("-c") + 1]
             ast.parse(text, feature_version=(3, 6))
             assert len(text.encode()) < 64 << 10
+
+
+def test_a_file_that_comes_in_pieces_is_read_to_its_end() -> None:
+    """What /proc gives a page at a time is all there, as is what came before a failure; of endless files there is a part."""
+    inside: dict[str, Any] = {}
+    exec(PRELUDE, inside)  # noqa: S102 - definitions only
+    with open("/proc/kallsyms", "rb") as whole:
+        text = whole.read(200_000).decode("latin-1")
+    assert inside["content"]("/proc/kallsyms", len(text)) == text
+    assert inside["content"]("/dev/zero", 5000) == "\0" * 5000
+    assert inside["content"]("/nowhere") == "ENOENT"

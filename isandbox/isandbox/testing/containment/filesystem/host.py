@@ -92,9 +92,14 @@ async def group_place(arena: Arena) -> Verdict:
     ``VACUOUS`` where commands are in the host's root group, which has no path, or are not seen by the host.
     """
     inside = await inhabitant(arena, await arena.box())
-    lines = Path(f"/proc/{inside.seen[0].pid}/cgroup").read_text("utf-8").splitlines() if inside.seen else []
-    places = sorted({place for line in lines if (place := line.split(":", 2)[2]) != "/"})
+    places = _groups_of(inside.seen[0].pid) if inside.seen else []
     if not places:
         return Verdict("VACUOUS", detail="commands are in no control group of the host, or it does not see them")
     out, controls = await arena.attack(_GROUP, places=places)
     return judge(out, controls, refused={"not told"}, by={"not told": "cgroup namespace"})
+
+
+def _groups_of(pid: int) -> list[str]:
+    """Their paths, without that of the root group."""
+    lines = Path(f"/proc/{pid}/cgroup").read_text("utf-8").splitlines()
+    return sorted({place for line in lines if (place := line.split(":", 2)[2]) != "/"})

@@ -12,7 +12,7 @@ from isandbox.testing.containment.checks import Checks
 from isandbox.testing.containment.inside import parse
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
-from isandbox.testing.containment.resources.quota import alive, holder
+from isandbox.testing.containment.resources.quota import alive, enforcement, holder
 
 # By the wall clock, so that a bound that does not hold costs no longer than one that does.
 _SPIN = """
@@ -74,7 +74,9 @@ async def _spin(arena: Arena, *, widen: bool) -> Verdict:
     share = _share(result)
     checks.hold("one CPU at most", share <= 1.1, f"{share:.2f}")
     used = int(parse(result.stdout_bytes)[0]["cpus"]) if result.ok else 0
-    if used > 1:  # more than one CPU is fine if the time is bounded, which only shows where there is time to be had
+    if "affinity" in enforcement(arena, box, "cpus").note:
+        checks.hold("on one CPU", used <= 1, used)
+    elif used > 1:  # more than one CPU is fine if the time is bounded, which only shows where there is time to be had
         free = await arena.run(_SPIN, box=other, count=2 * cpus, seconds=0.6, widen=False)
         checks.control("without a quota it would be more", _share(free) > 1.2, f"{_share(free):.2f}")
     checks.hold("another sandbox is answered meanwhile", beside)
