@@ -89,7 +89,7 @@ static void
 allow_path (int ruleset, u64 access, const char *path)
 {
   struct statx st;
-  long fd = ids_open_inside (path, 0);
+  long fd = ids_open_inside (AT_FDCWD, path, RESOLVE_NO_SYMLINKS);
   if (fd == -ENOENT)
     return; /* an optional part of the view that this host does not have */
   must (fd, "landlock path", path);

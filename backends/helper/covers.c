@@ -5,13 +5,14 @@
  */
 #include "setup.h"
 
+u32 covers_missed;
+
 static int store = -1;
 
 static long
 look (int base, const char *path)
 {
-  struct open_how how = { O_PATH | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS };
-  return SYS (openat2, base, path, &how, sizeof how);
+  return ids_open_inside (base, path, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
 }
 
 static int
@@ -28,6 +29,20 @@ put (long tree, long place, const char *target)
   must (SYS (move_mount, tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "cover", target);
   SYS (close, tree);
   SYS (close, place);
+}
+
+/* A call that returned 0 may have done nothing: what is seen at PATH now must be the file of FROM, which is closed. */
+static void
+look_again (int base, const char *path, long from)
+{
+  struct statx wanted, seen;
+  long place = look (base, path);
+  covers_missed += place < 0 || SYS (statx, place, "", AT_EMPTY_PATH, STATX_INO, &seen) < 0
+                   || SYS (statx, from, "", AT_EMPTY_PATH, STATX_INO, &wanted) < 0 || seen.ino != wanted.ino
+                   || seen.dev_major != wanted.dev_major || seen.dev_minor != wanted.dev_minor;
+  if (place >= 0)
+    SYS (close, place);
+  SYS (close, from);
 }
 
 void
@@ -48,8 +63,8 @@ covers_view (const struct record *r)
   /* With what is mounted below: a user may not clone one without the other. */
   long tree = SYS (open_tree, from, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC | AT_RECURSIVE);
   must (tree, "cover", source);
-  SYS (close, from);
   put (tree, must (look (in_store (), name), "cover", name), name);
+  look_again (in_store (), name, from);
 }
 
 /* Nobody can see into this directory now, but its owner may change that from inside: what is above it is covered then.
@@ -67,7 +82,7 @@ go_up (char *path, size_t keep)
 }
 
 static void
-cover (long place, const char *name, const char *target)
+cover (int base, const char *path, long place, const char *name, const char *target)
 {
   struct statx st;
   must (SYS (statx, place, "", AT_EMPTY_PATH, STATX_BASIC, &st), "cover", target);
@@ -75,10 +90,10 @@ cover (long place, const char *name, const char *target)
     name = "file";
   long from = must (look (in_store (), name), "cover", name);
   long tree = must (SYS (open_tree, from, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC), "cover", target);
-  SYS (close, from);
   struct mount_attr attr = { MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC, 0, 0, 0 };
   must (SYS (mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr), "cover", target);
   put (tree, place, target);
+  look_again (base, path, from);
 }
 
 void
@@ -101,7 +116,7 @@ covers_make (const struct record *r)
   /* A link is no place. Where it leads is in the plan as well, if it led there when the plan was made. */
   if ((place == -ENOENT || place == -ENOTDIR || place == -ELOOP) && !how->needed)
     return;
-  cover (must (place, "cover", target), name, target);
+  cover (base, path, must (place, "cover", target), name, target);
 }
 
 void

@@ -62,15 +62,15 @@ ids_outside (const char *map, u64 inside)
 /* A place in the new root. One behind a mounted directory that is its owner's alone, the command's user, opens for that user, if
  * not for a helper with another uid. */
 long
-ids_open_inside (const char *path, u64 resolve)
+ids_open_inside (int base, const char *path, u64 resolve)
 {
   struct open_how how = { O_PATH | O_CLOEXEC, 0, resolve };
-  long fd = SYS (openat2, AT_FDCWD, path, &how, sizeof how);
+  long fd = SYS (openat2, base, path, &how, sizeof how);
   if (fd != -EACCES || !(plan.mode->flags & MODE_SPLIT_UID))
     return fd;
   SYS (setfsgid, plan.mode->command_gid);
   SYS (setfsuid, plan.mode->command_uid);
-  fd = SYS (openat2, AT_FDCWD, path, &how, sizeof how);
+  fd = SYS (openat2, base, path, &how, sizeof how);
   SYS (setfsuid, 0);
   SYS (setfsgid, 0);
   /* The change may have opened our memory (fs.suid_dumpable). */

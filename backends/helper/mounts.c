@@ -108,7 +108,7 @@ static void
 attach (int tree, const char *target)
 {
   /* Never through a link, not even one that the plan made: mount points are what they look like. */
-  long place = ids_open_inside (target, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
+  long place = ids_open_inside (AT_FDCWD, target, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS);
   must (place, "mount point", target);
   must (SYS (move_mount, tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "mount", target);
   SYS (close, place);

@@ -13,6 +13,7 @@ void covers_store (const struct record *r);
 void covers_view (const struct record *r);
 void covers_make (const struct record *r);
 void covers_end (void);
+extern u32 covers_missed; /* covers and views that were laid and are not there */
 
 /* SECBIT_NOROOT, NO_CAP_AMBIENT_RAISE and their locks. NO_SETUID_FIXUP stays off: a command loses the helper's three
  * capabilities by that very fix-up. */
@@ -37,7 +38,7 @@ void ids_keep_descriptors (void); /* those that the plan names */
 void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
 void ids_made (void);
 u64 ids_outside (const char *map, u64 inside);
-long ids_open_inside (const char *path, u64 resolve);
+long ids_open_inside (int base, const char *path, u64 resolve);
 __attribute__ ((noreturn)) void ids_hold_namespace (void);
 
 /* launch.c */

@@ -176,5 +176,5 @@ mounts_unlike_plan (void)
     SYS (close, fd);
   if (got < 0)
     return ~0u;
-  return wrong + (standing < required ? required - standing : 0);
+  return wrong + covers_missed + (standing < required ? required - standing : 0);
 }

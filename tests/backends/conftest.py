@@ -1,11 +1,13 @@
-"""A command that a test finds again among all processes of a machine that others use too."""
+"""A command that a test finds again among all processes of a machine that others use too; a process that cannot open files."""
 
 from __future__ import annotations
 
 import contextlib
+import resource
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import psutil
 import pytest
@@ -50,3 +52,19 @@ def nap() -> Iterator[Nap]:
         with contextlib.suppress(psutil.Error):
             process.kill()
     assert not left, f"{len(left)} processes were left behind"
+
+
+@pytest.fixture
+def exhausted() -> Callable[[], AbstractContextManager[None]]:
+    """``with exhausted():`` this process can open no file; those that are open stay so."""
+
+    @contextlib.contextmanager
+    def without_descriptors() -> Iterator[None]:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    return without_descriptors

@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -227,6 +229,18 @@ async def test_why_there_is_no_group_is_told(backend: str, monkeypatch: pytest.M
     ):
         async with creation as sandbox:
             assert sandbox.info.layers["cgroup"] == why
+
+
+@groups
+def test_groups_are_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch, exhausted: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """A process that cannot open files has no groups then, and has them as soon as it can: quotas are not watched for ever."""
+    monkeypatch.setattr(holding, "_places", {})
+    with exhausted():
+        assert usable_controllers() == frozenset()
+        assert holding._place(frozenset({"memory"})) == Unavailable("no control groups: Too many open files", passing=True)
+    assert {"memory", "pids"} <= usable_controllers()
 
 
 @NATIVE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,58 @@ def test_a_mount_at_a_denied_place(make: Any, workspace: Path, tmp_path: Path) -
         mounts=[Mount(given, "/workspace/.env"), Mount(given, "/workspace/conf/deep/keys/x/y")],
     )
     assert box.exec("cat .env conf/deep/keys/x/y; ls conf/deep/keys").stdout == "givengivenx\n"
+
+
+AGAIN = """
+places = [top + name for top, names in SEEN.items() for name in names]
+out["read"] = [content(place + "/a" if os.path.isdir(place) else place) for place in places]
+out["written"] = [opened(place, os.O_WRONLY) for place in places if not os.path.isdir(place)]
+out["moved"] = [attempt(os.rename, place, place + "-moved") for place in [*places, "/conf/deep", "/parent/ws/conf"]]
+out["plain"] = [content("/conf/plain"), content("/parent/ws/conf/plain")]
+"""
+
+
+def test_the_same_tree_mounted_again(make: Any, probes: Any, workspace: Path, canary: str) -> None:
+    """What is denied is so as well where a mount shows the workspace, a part of it or what it is in once more; the rest is seen."""
+    mounts = [
+        Mount(str(workspace / "conf"), "/conf", "rw"),
+        Mount(str(workspace.parent), "/parent", "rw"),
+        Mount(str(workspace), "/workspace/conf/deep", "ro"),
+    ]
+    seen = {"/conf/": ["deep/keys", "one.pem"]} | dict.fromkeys(("/parent/ws/", "/workspace/conf/deep/"), DENY)
+    found = probes.run(make(workspace=Workspace(str(workspace), deny=DENY), mounts=mounts), AGAIN, SEEN=seen)
+    assert set(found["read"]) <= {"", "ENOENT"}
+    assert set(found["written"]) <= {"EROFS", "EACCES"}
+    assert set(found["moved"]) <= {"EBUSY", "EXDEV", "EROFS"}
+    assert found["plain"] == ["plain", "plain"]
+    kept = [path for path in workspace.rglob("*") if path.is_file() and path.read_text() == canary]
+    assert len(kept) == 4
+
+
+def test_a_mount_of_what_is_denied(make: Any, workspace: Path, canary: str) -> None:
+    """A mount of a denied place itself, or of something in it, was asked for and shows it."""
+    mounts = [Mount(str(workspace / "conf/deep/keys"), "/keys"), Mount(str(workspace / ".env"), "/env")]
+    box = make(workspace=Workspace(str(workspace), deny=DENY), mounts=mounts)
+    assert box.exec("cat /keys/a /keys/more/b /env; cat .env conf/deep/keys/a").stdout == canary * 3
+
+
+@pytest.mark.parametrize("mode", ["rw", "ro"])
+@pytest.mark.parametrize("closed", ["", "conf"])
+def test_below_a_directory_of_the_owners_alone(make: Any, probes: Any, workspace: Path, mode: Any, closed: str) -> None:
+    """Where the directory above is open to its owner only, and in a group that the sandbox does not have, the denied place is
+    covered and nothing else.
+    """
+    group = 54399 if os.geteuid() == 0 else next((group for group in os.getgroups() if group != os.getegid()), None)
+    if group is None:
+        pytest.skip("this user is in no further group")
+    os.chown(workspace / closed, -1, group)
+    (workspace / closed).chmod(0o700)
+    box = make(workspace=Workspace(str(workspace), mode=mode, deny=DENY))
+    body = "out.update({name: content('/workspace/' + name) for name in ('conf/plain', 'conf/one.pem', '.env')})"
+    body += "\nout['moved'] = attempt(os.rename, '/workspace/conf', '/workspace/m')"
+    found = probes.run(box, body)
+    assert found.pop("moved") in ("EBUSY", "EROFS", "EOVERFLOW")
+    assert found == {"conf/plain": "plain", "conf/one.pem": "", ".env": ""}
 
 
 @pytest.mark.parametrize("name", ["**/.env", "*.pem", "conf/?", "[a]"])

@@ -11,12 +11,14 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from isandbox import BackendUnavailableError, ConfigurationError, Mount, Workspace
+from isandbox_backends._shared.plan import Allow, Record
 
 pytestmark = pytest.mark.native
 
@@ -300,6 +302,24 @@ def test_a_directory_swapped_for_a_link(
     with swapped(place, aside, outside, "link"):
         found = outcomes(make, "find /data /workspace -type f -exec cat {} + ; ls /data/canary /workspace/d/canary", **options)
     assert "canary-" not in found
+
+
+@pytest.mark.parametrize("place", ["/home/user", "/var/tmp"])
+def test_a_rule_at_a_link(make: Any, place: str) -> None:
+    """A place of a Landlock rule that has become a link meanwhile, as /var/tmp is one, ends the start: the rule would be one for
+    where the link leads.
+    """
+
+    def edit(plan: list[Record]) -> list[Record]:
+        return [
+            replace(record, path=place) if isinstance(record, Allow) and record.path == "/tmp" else record for record in plan
+        ]
+
+    if place == "/home/user":
+        assert make(edit=edit).exec("true").ok
+    else:
+        with pytest.raises(BackendUnavailableError, match="landlock path /var/tmp: Too many levels"):
+            make(edit=edit)
 
 
 @pytest.mark.parametrize("how", ["rename", "remove"])

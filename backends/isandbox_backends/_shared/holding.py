@@ -5,7 +5,6 @@ watcher. One place, so that the plan, the group and the capability record cannot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
@@ -79,9 +78,16 @@ def usable_controllers() -> frozenset[str]:
 
 
 # Where this process is does not change under it, but for somebody who moves it on purpose; looking costs 0.1 ms.
-@lru_cache(maxsize=32)
+_places: dict[frozenset[str], Place | Unavailable] = {}
+
+
 def _place(wanted: frozenset[str]) -> Place | Unavailable:
-    return find_place(wanted)
+    found = _places.get(wanted)
+    if found is None:
+        found = find_place(wanted)
+        if not (isinstance(found, Unavailable) and found.passing):
+            _places[wanted] = found
+    return found
 
 
 def hold(policy: Policy, use: CgroupUse, backend: str) -> Holding:

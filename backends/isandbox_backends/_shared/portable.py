@@ -6,6 +6,21 @@ import contextlib
 import fcntl
 import os
 import tempfile
+from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
+
+_PASSING = frozenset({EAGAIN, EMFILE, ENFILE, ENOMEM})
+
+
+def is_passing(error: OSError) -> bool:
+    """Whether it tells of what this process lacks at the moment: an answer that was got with it must not be remembered."""
+    return error.errno in _PASSING
+
+
+def check_files_open() -> None:
+    """Raise the `OSError` if no file can be opened now. After a look-up in the user data base: to the C library, what cannot be
+    opened lists nobody.
+    """
+    os.close(os.open("/", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def anonymous_file(name: str, content: bytes, *, mode: int = 0o600, sealed: bool = False) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from errno import EMFILE, ENFILE, ENOMEM
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, Mode, ModeRecord, Record, Seccomp, Sysctl
+from isandbox_backends._shared.portable import is_passing
 from isandbox_backends._shared.protocol import Layer, hash_filter
 from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
 from isandbox_backends.seccomp.capabilities import CAPABILITIES
@@ -88,7 +88,7 @@ class SeccompBackend(Backend):
                 if int(file.read()) == 0:
                     return "user namespaces are off: sysctl -w user.max_user_namespaces=65536"
         except OSError as error:
-            if error.errno in (EMFILE, ENFILE, ENOMEM):
+            if is_passing(error):
                 return f"this process cannot open files: {error.strerror}"
             return "this kernel has no user namespaces (CONFIG_USER_NS)"
         return None
@@ -101,7 +101,7 @@ class SeccompBackend(Backend):
         mappable = look(request.options, holding.place)
         if not is_ready(mappable):
             # A thread: programs are run, and nothing else may wait for them.
-            left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
+            mappable, left = await asyncio.to_thread(make_ready, mappable, request.start_timeout)
             request = replace(request, start_timeout=left)
         with self._blueprint(request, holding, mappable) as blueprint:
             return await start_async(blueprint)
@@ -110,7 +110,8 @@ class SeccompBackend(Backend):
         holding = hold(request.policy, request.options.cgroup, self.name)
         mappable = look(request.options, holding.place)
         if not is_ready(mappable):
-            request = replace(request, start_timeout=make_ready(mappable, request.start_timeout))
+            mappable, left = make_ready(mappable, request.start_timeout)
+            request = replace(request, start_timeout=left)
         with self._blueprint(request, holding, mappable) as blueprint:
             return start_blocking(blueprint)
 

@@ -7,6 +7,7 @@ has forked, or has let go of the sandbox. Nothing is written, nothing can become
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import random
@@ -14,7 +15,7 @@ import stat
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from errno import EACCES, EAGAIN, EPERM
+from errno import EACCES, EAGAIN, ENOENT, EPERM
 
 from isandbox_backends._shared.host_process import forget, remember
 
@@ -55,7 +56,7 @@ def claim(directory: str, ranges: range, taken: Sequence[range] = ()) -> Claim:
     """Lock one range of ids, until the last copy of the lock's descriptor is closed.
 
     ``ranges``: the first id of each, as far apart as each is long. ``taken``: ids that others have. ``directory`` is made where
-    it is missing; it must be ours alone. Where it cannot be used, or 64 ranges in a row are in use, a range is chosen by chance
+    it is missing, with the two above it; it must be ours alone. Where it cannot be used, or 64 ranges in a row are in use, a range is chosen by chance
     and ``why`` says so. Raises `LookupError` when others have them all.
     """
     start = random.randrange(len(ranges))  # noqa: S311 - not a secret
@@ -89,18 +90,36 @@ def _candidates(ranges: range, taken: Sequence[range], start: int) -> Iterator[i
 
 
 def _open(directory: str) -> int:
+    if not os.path.isabs(directory):  # of a user whose home directory has no name
+        raise OSError(ENOENT, "it is nowhere")
     try:
         place = os.open(directory, _DIRECTORY)
     except FileNotFoundError:
-        os.makedirs(directory, 0o700, exist_ok=True)
+        _make(directory)
         place = os.open(directory, _DIRECTORY)
     try:
         found = os.fstat(place)
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
             raise OSError(EPERM, "others can write there")
-        return os.open(_FILE, _OPEN, 0o600, dir_fd=place)
+        fd = os.open(_FILE, _OPEN, 0o600, dir_fd=place)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):  # code inside may have made a pipe of that name, where it could write
+            os.close(fd)
+            raise OSError(EPERM, "it has no lock file")
+        return fd
     finally:
         os.close(place)
+
+
+def _make(directory: str) -> None:
+    """It and the two above it, closed to others whatever the umask, but no more: no home directory that is not there, and no
+    /run.
+    """
+    above = os.path.dirname(directory)
+    for place in (os.path.dirname(above), above, directory):
+        if os.path.dirname(place) == "/":
+            continue
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(place, 0o700)
 
 
 def _lock(fd: int, byte: int) -> bool:

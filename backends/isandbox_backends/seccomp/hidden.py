@@ -15,16 +15,18 @@ from os.path import normpath
 # Below a home directory.
 _KEYS = (".ssh", ".gnupg", ".pki", ".password-store", ".local/share/keyrings", ".local/share/kwalletd",
          ".config/op", ".config/Bitwarden", ".config/keepassxc", ".config/sops", ".config/age",
-         ".vault-token", ".Xauthority", ".ICEauthority")  # fmt: skip
+         ".vault-token", ".Xauthority", ".ICEauthority", ".authinfo", ".authinfo.gpg", ".smbcredentials", ".passwd-s3fs", ".davfs2",
+         ".msmtprc", ".fetchmailrc", ".bitcoin", ".ethereum", ".electrum", ".config/solana")  # fmt: skip
 _CLOUD = (".aws", ".azure", ".config/gcloud", ".config/doctl", ".config/hcloud", ".config/scw", ".config/linode-cli", ".oci",
           ".bluemix", ".aliyun", ".kube", ".docker", ".config/containers", ".config/helm", ".terraform.d", ".terraformrc", ".s3cfg",
           ".boto", ".config/rclone", ".fly", ".config/netlify", ".config/.wrangler", ".cloudflared", ".ngrok2", ".config/ngrok",
-          ".databrickscfg", ".snowsql", ".config/stripe", ".config/heroku", ".local/share/com.vercel.cli")  # fmt: skip
+          ".databrickscfg", ".snowsql", ".config/stripe", ".config/heroku", ".local/share/com.vercel.cli", ".pulumi", ".minikube")  # fmt: skip
 _CODE = (".netrc", "_netrc", ".git-credentials", ".config/git/credentials", ".config/gh", ".config/hub", ".config/glab-cli",
          ".pypirc", ".config/pypoetry/auth.toml", ".npmrc", ".yarnrc.yml", ".config/configstore", ".cargo/credentials",
          ".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".m2/settings-security.xml", ".composer/auth.json",
          ".config/composer/auth.json", ".nuget/NuGet", ".config/NuGet", ".condarc", ".kaggle", ".cache/huggingface/token",
-         ".huggingface", ".claude", ".claude.json", ".codex", ".gemini", ".config/github-copilot", ".config/openai")  # fmt: skip
+         ".huggingface", ".claude", ".claude.json", ".codex", ".gemini", ".config/github-copilot", ".config/openai", ".subversion", ".jupyter",
+         ".local/share/jupyter/runtime")  # fmt: skip
 _DATABASES = (".pgpass", ".my.cnf", ".mylogin.cnf", ".dbshell", ".redisclirc")
 _HISTORIES = (".bash_history", ".zsh_history", ".zhistory", ".sh_history", ".ash_history", ".history", ".local/share/fish",
               ".python_history", ".node_repl_history", ".irb_history", ".psql_history", ".mysql_history", ".sqlite_history",
@@ -33,7 +35,8 @@ _BROWSERS = (".mozilla", ".thunderbird", ".config/mozilla", ".config/google-chro
              ".config/BraveSoftware", ".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".cache/mozilla", ".librewolf",
              "snap/firefox", "snap/chromium", ".var/app")  # fmt: skip
 _OWN = (".local/state/isandbox", ".config/isandbox", ".local/share/isandbox", ".cache/isandbox")
-_SESSION = (".screen", ".colima", ".lima", ".rd", ".local/share/containers", ".dbus")
+_SESSION = (".config/filezilla", ".config/remmina", ".local/share/remmina", ".screen", ".colima", ".lima", ".rd",
+            ".local/share/containers", ".dbus")  # fmt: skip
 HOME = tuple(sorted({*_KEYS, *_CLOUD, *_CODE, *_DATABASES, *_HISTORIES, *_BROWSERS, *_OWN, *_SESSION}))
 
 # Of the machine. /var/run is a link to /run; where it is none, both are meant.

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from isandbox.errors import BackendUnavailableError, UnsupportedError
+from isandbox.errors import BackendUnavailableError, SandboxError, UnsupportedError
 from isandbox_backends._shared.client import CLAIM_FD, OUTER_FD
 from isandbox_backends._shared.plan import IdUse
 from isandbox_backends.seccomp import ids
@@ -69,12 +69,12 @@ def is_ready(found: Grant | Refused | None) -> bool:
     return not isinstance(found, Grant) or known(found) is not None
 
 
-def make_ready(found: Grant | Refused | None, timeout: float) -> float:
-    """Run them. Blocking; returns what is left of ``timeout``, half of which it may take."""
+def make_ready(found: Grant | Refused | None, timeout: float) -> tuple[Grant | Refused | None, float]:
+    """Run them. Blocking. Returns what came of it, and what is left of ``timeout``, half of which it may take."""
     began = time.monotonic()
-    if isinstance(found, Grant):
-        space(found, timeout / 2)
-    return timeout - (time.monotonic() - began)
+    if isinstance(found, Grant) and isinstance(made := space(found, timeout / 2), Refused):
+        found = made
+    return found, timeout - (time.monotonic() - began)
 
 
 def identify(policy: Policy, options: SeccompOptions, found: Grant | Refused | None) -> Identity:
@@ -97,11 +97,13 @@ def identify(policy: Policy, options: SeccompOptions, found: Grant | Refused | N
 
 
 def _of_root() -> Identity:
+    ranges = ids.ROOT_RANGES
     try:
-        ranges = ids.ROOT_RANGES
         locked = claim(_ROOT_DIRECTORY, ranges, given_to_others(ranges[0], ranges[-1] + ids.LENGTH - 1))
     except LookupError as error:
         raise BackendUnavailableError(f"the seccomp backend has no ids: {error} by /etc/subuid or /etc/subgid") from error
+    except OSError as error:
+        raise SandboxError(f"the sandbox did not start: the ids of others cannot be looked up: {error}") from error
     use, inherited = _use(locked)
     return Identity(ids.of_range(locked.first, use), "enforced", _distinct(locked), locked, inherited)
 

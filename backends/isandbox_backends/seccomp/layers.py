@@ -31,8 +31,6 @@ _FOUND = {
     (Layer.PID_NAMESPACE, 2): "its first process is not number 1, or /proc is another's",
     (Layer.IDS, 1): "the user id is another",
     (Layer.IDS, 2): "the group id is another",
-    (Layer.IDS, 3): "the map of user ids is another",
-    (Layer.IDS, 4): "the map of group ids is another",
     (Layer.GROUPS, 1): "the caller's groups are still there",
     (Layer.SPLIT_UID, 1): "commands would be the helper's user",
     (Layer.CAPABILITIES, 1): "the effective, permitted or inheritable set is not as planned",
@@ -126,7 +124,7 @@ def found(layer: Layer, hello: Hello) -> str:
     if layer is Layer.MOUNTS:
         return f"{report.detail} mounts are not as planned"
     if layer is Layer.DESCRIPTORS:
-        return f"descriptor {report.detail - 1} does not belong there"
+        return f"descriptor {report.detail - 1} is not as planned"
     return _FOUND.get((layer, report.detail), "it is not in effect")
 
 

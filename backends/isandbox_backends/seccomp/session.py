@@ -12,6 +12,7 @@ from functools import lru_cache
 from isandbox._settings import environment
 from isandbox._text import plain
 from isandbox.errors import SandboxError
+from isandbox_backends._shared.portable import check_files_open
 from isandbox_backends.seccomp.hidden import MACHINE, TEMPORARY, VARIABLES, below, of_environment, of_home
 
 Variables = tuple[tuple[str, str], ...]
@@ -23,8 +24,9 @@ def hidden_below(mounted: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each of these directories of the host the real paths below it that it must not show, whether they exist or not.
 
     A fixed list of names below the homes in the user data base and $HOME, fixed places of the machine, what variables of the
-    environment name; where the user's own entries are links, what they lead to; and names with certain beginnings in a
-    temporary directory. No tree is searched. Raises `SandboxError` when a temporary directory that is mounted cannot be read.
+    environment name; where the machine's or the user's own entries are links, what they lead to; and names with certain beginnings in a
+    temporary directory. No tree is searched. Raises `SandboxError` when the user data base, or a temporary directory that is
+    mounted, cannot be read.
     """
     variables, uid = environment(VARIABLES), os.geteuid()
     places = _places(variables, uid, _stamps(_own(variables, uid)[1]))
@@ -48,11 +50,17 @@ def _homes(variables: Variables, uid: int) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8)
 def _users(uid: int) -> tuple[pwd.struct_passwd, ...]:
-    """What the user data base lists, and this user and root, whom some sources know by number only."""
+    """What the user data base lists, and this user and root, whom some sources know by number only. Raises `SandboxError`
+    where it cannot be read just now: that it lists nobody would be remembered, and homes be shown.
+    """
     found = list(pwd.getpwall())
     for number in (uid, 0):
         with contextlib.suppress(KeyError):  # an id without an entry
             found.append(pwd.getpwuid(number))
+    try:
+        check_files_open()
+    except OSError as error:
+        raise SandboxError(f"what to hide in a mounted directory cannot be looked up: {error}") from error
     return tuple(found)
 
 
@@ -85,7 +93,13 @@ def _places(variables: Variables, uid: int, stamps: tuple[int, ...]) -> Sequence
     homes = [home for home in others if home != "/" and not any(f"{home}/".startswith(f"{tree}/") for tree in _NO_HOMES)]
     # A link inside a mounted tree shows nothing by itself; what it leads to may be in a mounted tree as well.
     led_to = {_real(place) for place in own}
-    return sorted({*own, *led_to, *MACHINE, *(place for home in homes for place in of_home(home))} - {"/"})
+    return sorted({*own, *led_to, *_of_machine(), *(place for home in homes for place in of_home(home))} - {"/"})
+
+
+@lru_cache(maxsize=1)
+def _of_machine() -> frozenset[str]:
+    """Also where the machine's places are links, as of a /var/lib/docker that is on a larger disk; looked at once: it costs 1 ms."""
+    return frozenset({*MACHINE, *map(_real, MACHINE)})
 
 
 def _real(path: str) -> str:
@@ -97,7 +111,9 @@ def _real(path: str) -> str:
 
 
 def _temporary() -> set[str]:
-    return {"/tmp", "/var/tmp", _real(tempfile.gettempdir())}  # noqa: S108 - looked at, not written
+    # Not gettempdir(), which tries them by writing and fails where none can be written.
+    named = [tempfile.tempdir or "", *(value for _, value in environment(("TMPDIR", "TEMP", "TMP")))]
+    return {"/tmp", "/var/tmp", *(_real(place) for place in named if place.startswith("/"))}  # noqa: S108 - looked at
 
 
 def _listed(directory: str) -> list[str]:

@@ -12,6 +12,7 @@ from isandbox.errors import ConfigurationError, UnsupportedError
 from isandbox.policy import check_path
 from isandbox_backends._shared.sources import real_source
 from isandbox_backends.seccomp.covers import Source
+from isandbox_backends.seccomp.hidden import below
 from isandbox_backends.seccomp.mounts import WORKSPACE
 from isandbox_backends.seccomp.session import hidden_below, own_homes
 
@@ -31,7 +32,9 @@ def mounted(policy: Policy) -> tuple[Source | None, list[Source]]:
         return workspace, mounts
     hidden = hidden_below(directories)
     own = workspace and replace(workspace, hidden=hidden[workspace.path])
-    return own, [replace(source, hidden=hidden.get(source.path, ())) for source in mounts]
+    # What is denied is so in each mount that shows it; there it is looked for like what is hidden, for a mount may stand between.
+    denied = [] if workspace is None else sorted(workspace.path + place.removeprefix(WORKSPACE) for place in workspace.deny)
+    return own, [replace(source, hidden=(*hidden.get(source.path, ()), *below(source.path, denied))) for source in mounts]
 
 
 def _workspace(workspace: Workspace) -> Source:

@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass
+from errno import EACCES, EINVAL, ENOSYS, EPERM
 from signal import SIGCHLD, SIGKILL, SIGPIPE
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 Line = tuple[int, int, int]
 """Of an id map: inside, outside, count."""
 _END_TIMEOUT = 1.0
+# A directory service may keep the programs for seconds; half of the usual `start_timeout` is more than this.
+_PATIENCE = 5.0
+_LASTING = (EPERM, EACCES, EINVAL, ENOSYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +68,36 @@ def known(grant: Grant) -> Space | Refused | None:
 
 
 def space(grant: Grant, timeout: float) -> Space | Refused:
-    """The namespace with all of the grant, made when it is asked for first; a failure is remembered too.
+    """The namespace with all of the grant, made when it is asked for first.
+
+    Remembered is also that the programs do not map, or hang for `_PATIENCE`; not what one start alone had no time or no
+    descriptors for, nor that somebody else's try took too long.
 
     Blocking, for at most ``timeout`` seconds and one more. Where the programs fail or hang they are ended, and nothing is left.
     """
-    with _making:
+    deadline = time.monotonic() + timeout
+    if not _making.acquire(timeout=timeout):
+        return Refused(f"another start still waits for {PROGRAMS[0]}")
+    try:
         found = known(grant)
         if found is None:
-            try:
-                found = _make(grant, time.monotonic() + timeout)
-            except (OSError, HelperStartError) as error:
-                found = Refused(f"no namespace for subordinate ids: {error}")
-            _spaces[grant] = found
+            found, lasting = _tried(grant, deadline)
+            if lasting:
+                _spaces[grant] = found
         return found
+    finally:
+        _making.release()
+
+
+def _tried(grant: Grant, deadline: float) -> tuple[Space | Refused, bool]:
+    """What comes of making it, and whether the next try would have no other end."""
+    patient = deadline - time.monotonic() >= _PATIENCE
+    try:
+        return _make(grant, deadline), True
+    except TimeoutError as error:
+        return Refused(str(error)), patient
+    except (OSError, HelperStartError) as error:
+        return Refused(f"no namespace for subordinate ids: {error}"), error.errno in _LASTING
 
 
 def lines_of(grant: Grant) -> tuple[list[Line], list[Line]]:
@@ -107,7 +128,7 @@ def _make(grant: Grant, deadline: float) -> Space | Refused:
 
 
 def _map(pid: int, grant: Grant, deadline: float) -> str | None:
-    """Both programs at once; why it did not work. The kernel has the last word: whether the maps are there."""
+    """Both programs at once; why it did not work. The kernel has the last word: whether the maps are there. Raises `TimeoutError`."""
     maps = list(zip(PROGRAMS, ("uid_map", "gid_map"), lines_of(grant), strict=True))
     running: dict[int, int] = {}
     said: list[str] = []
@@ -124,7 +145,9 @@ def _map(pid: int, grant: Grant, deadline: float) -> str | None:
     for (program, name, lines), answer in zip(maps, said, strict=True):
         with open(f"/proc/{pid}/{name}", encoding="ascii") as file:
             if [tuple(map(int, line.split())) for line in file] != lines:
-                return f"{program} did not map: {answer or 'no answer in time'}"
+                if not answer:
+                    raise TimeoutError(f"{program} did not map: no answer in time")
+                return f"{program} did not map: {answer}"
     return None
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from isandbox_backends._shared.portable import check_files_open, is_passing
+
 FILES = ("/etc/subuid", "/etc/subgid")
 PROGRAMS = ("/usr/bin/newuidmap", "/usr/bin/newgidmap")
 _MOST_IDS = 1 << 16
@@ -51,7 +53,7 @@ def largest(text: str, owners: tuple[str, ...]) -> range:
 
 
 def given_to_others(first: int, last: int) -> tuple[range, ...]:
-    """What the two files give to anybody of the ids from ``first`` to ``last``."""
+    """What the two files give to anybody of the ids from ``first`` to ``last``. Raises `OSError` where one cannot be read now."""
     return _given(first, last, _states(FILES))
 
 
@@ -64,7 +66,10 @@ def find_grant() -> Grant | Refused:
     """What this process may map, or why it may map nothing but its own id."""
     if (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid()):
         return Refused("this process runs as another user than who started it")
-    return _grant(os.geteuid(), os.getegid(), _states((*FILES, *PROGRAMS, "/etc/passwd")))
+    try:
+        return _grant(os.geteuid(), os.getegid(), _states((*FILES, *PROGRAMS, "/etc/passwd")))
+    except OSError as error:  # not remembered: it may be otherwise at the next look
+        return Refused(f"this process cannot look up its ids: {error.strerror}")
 
 
 @lru_cache(maxsize=4)
@@ -72,6 +77,7 @@ def _grant(uid: int, gid: int, _: States) -> Grant | Refused:
     try:
         user = pwd.getpwuid(uid)
     except KeyError:
+        check_files_open()
         return Refused(f"uid {uid} has no name, so that nothing can be given to it")
     if user.pw_gid != gid:
         return Refused(f"the group of this process is not the user's own: newgidmap maps {user.pw_gid}, not {gid}")
@@ -101,10 +107,13 @@ def _state(path: str) -> tuple[int, ...]:
 
 
 def _read(path: str) -> str:
+    """Empty where there is no such file, or none for us; not for want of descriptors or memory, which must not be remembered."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
-    except OSError:
+    except OSError as error:
+        if is_passing(error):
+            raise
         return ""
 
 

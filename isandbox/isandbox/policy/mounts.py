@@ -98,7 +98,8 @@ class Workspace:
 
     ``mode``: ``"rw"`` writes through to the host, ``"ro"`` forbids writes, ``"copy"`` gives the sandbox a private copy,
     ``"overlay"`` a copy-on-write view. What a backend cannot do it refuses.
-    ``deny``: places, relative to ``path``, that commands neither see nor change. What a backend takes for one, a pattern or a
+    ``deny``: places, relative to ``path``, that commands neither see nor change, by a mount of the same tree neither; a mount of
+    such a place itself shows it. What a backend takes for one, a pattern or a
     path that exists, is in its capability record (``workspace.deny``); the rest is refused.
     """
 

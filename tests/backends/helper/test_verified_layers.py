@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ AS_ROOT = os.geteuid() == 0
 # name -> the layer whose name the refusal must have, and what is changed: file, what stands there, what takes its place.
 FLAGS_LINE = ("launch.c", "~(u64) CLONE_NEWNET)")
 ATTRIBUTES = ("mounts.c", "attr = { bind->attributes, 0,")
+PUT = ("covers.c", "must (SYS (move_mount, tree")
 NO_NEW_PRIVS = ("confine.c", '  must (SYS (prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "");\n', "")
 LOAD = 'must (SYS (prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "seccomp", "load");'
 MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
@@ -62,6 +63,10 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "private": ("mounts", [("mounts.c", ", MS_PRIVATE, 0 };", ", 0x100000, 0 };")]),
     "detach": ("mounts", [("mounts.c", '  must (SYS (umount2, ".", MNT_DETACH), "detach the host\'s root", "");\n', "")]),
     "a mount": ("mounts", [("mounts.c", "else if (trees[n++] >= 0)", "else if (trees[n++] >= 0 && n != 2)")]),
+    "a cover": ("mounts", [(*PUT, "if (target[0] != 'w') must (SYS (move_mount, tree")]),
+    "a pin": ("mounts", [(*PUT, 'if (!str_prefix (target, "view-0/")) must (SYS (move_mount, tree')]),
+    "a view": ("mounts", [(*PUT, 'if (!str_eq (target, "view-0")) must (SYS (move_mount, tree')]),
+    "the ids' lock": ("descriptors", [("ids.c", "if (!(flags & IDS_CLAIM))", "if (flags & IDS_CLAIM)")]),
     "bounding set": ("capabilities", [("confine.c", "(r = SYS (prctl, PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0", "(r = cap < 41 ? 0 : -EINVAL) == 0")]),
     "capset": ("capabilities", [("confine.c", '  must (SYS (capset, &header, sets), "capset", "");\n', "  SYS (capget, &header, sets);\n")]),
     "inheritable": ("capabilities", [("confine.c", "  u32 sets[6] = { keep, keep, 0, 0, 0, 0 }, now[6];", "  u32 sets[6] = { keep | 1, keep | 1, 1, 0, 0, 0 }, now[6];")]),
@@ -79,11 +84,14 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "a terminal": ("descriptors", [("main.c", 'long null = must (SYS (openat, AT_FDCWD, "/dev/null",', 'long null = must (SYS (openat, AT_FDCWD, "/dev/zero",')]),
 }  # fmt: skip
 ONLY_ROOT = {"ids", "groups"}
+# With a workspace that has something to cover.
+COVERED, DENY = {"a cover", "a pin", "a view"}, ("above/denied",)
 
 
 @pytest.fixture
 def workspace(sandbox_tmp: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=sandbox_tmp) as directory:
+        Path(directory, "above", "denied").mkdir(parents=True)
         yield Path(directory)
 
 
@@ -135,12 +143,12 @@ def without(name: str) -> dict[str, str]:
     return changed
 
 
-def refusal(workspace: Path, **options: object) -> str:
+def refusal(workspace: Path, deny: Sequence[str] = (), **options: object) -> str:
     """What a start is refused with; no command has run."""
     marker = workspace / "marker"
     with (
         pytest.raises(BackendUnavailableError) as caught,
-        create_sandbox("seccomp", workspace=Workspace(str(workspace)), **options) as sandbox,
+        create_sandbox("seccomp", workspace=Workspace(str(workspace), deny=deny), **options) as sandbox,
     ):  # type: ignore[arg-type]
         sandbox.exec("touch marker")
     assert not marker.exists()
@@ -159,7 +167,7 @@ def test_the_copy_itself_starts(build: Build, workspace: Path, monkeypatch: pyte
     """The control of all mutants: the sources unchanged, built the same way, make a sandbox with every layer in force."""
     program = build({})
     monkeypatch.setattr(start, "_native", lambda: program)
-    with create_sandbox("seccomp", workspace=Workspace(str(workspace))) as sandbox:
+    with create_sandbox("seccomp", workspace=Workspace(str(workspace), deny=DENY)) as sandbox:
         assert absent(sandbox) == set()
         assert sandbox.exec("touch marker").ok
     assert (workspace / "marker").exists()
@@ -175,7 +183,7 @@ def test_each_mechanism_that_is_taken_out_is_missed(
     program = build(without(name))
     monkeypatch.setattr(start, "_native", lambda: program)
     tally[name] = False
-    assert f"the layer {MUTANTS[name][0]}" in refusal(workspace)
+    assert f"the layer {MUTANTS[name][0]}" in refusal(workspace, DENY if name in COVERED else ())
     tally[name] = True
 
 

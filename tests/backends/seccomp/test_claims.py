@@ -133,17 +133,44 @@ def unusable(place: Path, kind: str) -> str:
     elif kind == "a link to the file":
         place.mkdir(mode=0o700)
         (place / "ids").symlink_to("/dev/null")
+    elif kind == "a pipe for the file":
+        place.mkdir(mode=0o700)
+        os.mkfifo(place / "ids")
+    if kind == "nowhere":
+        return "isandbox-nowhere/isandbox"
     return "/proc/no/such/place" if kind == "not to be made" else str(place)
 
 
-@pytest.mark.parametrize("kind", ["open to others", "a link", "a file", "a link to the file", "not to be made"])
+@pytest.mark.parametrize(
+    "kind", ["open to others", "a link", "a file", "a link to the file", "a pipe for the file", "not to be made", "nowhere"]
+)
 def test_a_directory_that_cannot_be_trusted(tmp_path: Path, kind: str) -> None:
     """Nothing is locked there, ids are by chance, and the claim says why; a good one beside it locks."""
     found = claim(unusable(tmp_path / "x" / "isandbox", kind), RANGES)
     assert found.fd == -1
     assert found.first in RANGES
     assert "cannot be used" in found.why
+    assert not os.path.lexists("isandbox-nowhere")
     assert claim(str(tmp_path / "good"), RANGES).fd >= 0
+
+
+def test_what_is_made_is_closed_to_others(tmp_path: Path) -> None:
+    """The directory and those above it that were missing are the owner's alone under any umask; a home is not made."""
+    home = tmp_path / "home"
+    assert "No such file" in claim(str(home / ".local/state/isandbox"), RANGES).why
+    assert not home.exists()
+    home.mkdir()
+    before = os.umask(0)
+    try:
+        assert claim(str(home / ".local/state/isandbox"), RANGES).fd >= 0
+    finally:
+        os.umask(before)
+    assert {str(path.relative_to(home)): path.stat().st_mode & 0o777 for path in home.rglob("*")} == {
+        ".local": 0o700,
+        ".local/state": 0o700,
+        ".local/state/isandbox": 0o700,
+        ".local/state/isandbox/ids": 0o600,
+    }
 
 
 def test_a_claim_without_a_lock_has_nothing_to_close() -> None:

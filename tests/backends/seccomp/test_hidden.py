@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import types
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +194,45 @@ def test_a_user_data_base_that_lists_nobody(home: Path, monkeypatch: pytest.Monk
     finally:
         for remembered in (session._users, session._homes, session._own, session._places):
             remembered.cache_clear()
+
+
+def test_a_user_data_base_that_cannot_be_read(home: Path, exhausted: Callable[[], AbstractContextManager[None]]) -> None:
+    """A process that cannot open it is told so instead of that nobody has a home, and looks again later."""
+    remembered = (session._users, session._homes, session._own, session._places)
+    for cache in remembered:
+        cache.cache_clear()
+    with exhausted():
+        for look in (session.own_homes, lambda: session.hidden_below([str(home)])):
+            with pytest.raises(SandboxError, match="cannot be looked up"):
+                look()
+    assert {entry.pw_uid for entry in session._users(os.geteuid())} >= {0}
+    assert session.own_homes()
+    for cache in remembered:
+        cache.cache_clear()
+
+
+def test_no_temporary_directory_is_tried_out(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing is to be written, looking for what to hide writes nothing and does not fail."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", lambda *_: pytest.fail("tried"))
+    place = tmp_path.resolve() / "mine"
+    (place / "isandbox-1").mkdir(parents=True)
+    monkeypatch.setenv("TMPDIR", str(place))
+    assert session.hidden_below([str(place)])[str(place)] == (f"{place}/isandbox-1",)
+
+
+def test_where_the_machines_own_links_lead(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place of the machine that has been moved to another disk is hidden there as well."""
+    disk = home.parent / "disk"
+    (disk / "docker").mkdir(parents=True)
+    place = home.parent / "var-lib-docker"
+    place.symlink_to(disk / "docker")
+    monkeypatch.setattr(session, "MACHINE", (str(place),))
+    remembered = (session._of_machine, session._places)
+    for cache in remembered:
+        cache.cache_clear()
+    try:
+        assert session.hidden_below([str(disk)])[str(disk)] == (f"{disk}/docker",)
+    finally:
+        for cache in remembered:
+            cache.cache_clear()

@@ -6,6 +6,7 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from isandbox import UnsupportedError
 from isandbox.sync import create_sandbox
 from isandbox_backends._shared.cgroups import Place
 from isandbox_backends.seccomp import identity, space, subordinate
+from isandbox_backends.seccomp.options import SeccompOptions
 from isandbox_backends.seccomp.space import Space
 from isandbox_backends.seccomp.subordinate import Grant, Refused
 
@@ -157,7 +159,60 @@ def test_programs_that_do_not_map(programs: Callable[[str], None], script: str, 
     assert why in found.why
     assert "HOME=" not in found.why
     assert time.monotonic() - began < 30
+    assert space.known(ANN) is (None if "sleep" in script else found)
+
+
+@pytest.mark.native
+def test_a_start_in_a_hurry_decides_for_itself_only(programs: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """That programs took longer than one start could wait for is forgotten; that they hang for long is not."""
+    programs("exec sleep 60")
+    assert "no answer in time" in space.space(ANN, 0.05).why  # type: ignore[union-attr]
+    assert space.known(ANN) is None
+    monkeypatch.setattr(space, "_PATIENCE", 0.2)
+    found = space.space(ANN, 0.5)
     assert space.known(ANN) is found
+
+
+@pytest.mark.native
+def test_what_is_lacking_for_a_moment_is_not_remembered(
+    programs: Callable[[str], None], exhausted: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """A process without a free descriptor has no namespace and no ids then; as soon as it has some it looks again."""
+    programs("echo no >&2; exit 1")
+    with exhausted():
+        assert "Too many open files" in space.space(ANN, 5).why  # type: ignore[union-attr]
+    assert space.known(ANN) is None
+    assert "did not map: no" in space.space(ANN, 5).why  # type: ignore[union-attr]
+
+
+def test_ids_are_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exhausted: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """For want of descriptors nobody has ids and nothing is given to others, but for that moment only: the latter is an error."""
+    machine = Machine(tmp_path, monkeypatch)
+    for change in (lambda: None, lambda: nameless(machine)):
+        subordinate._grant.cache_clear()
+        change()
+        with exhausted():
+            assert subordinate.find_grant() == Refused("this process cannot look up its ids: Too many open files")
+            with pytest.raises(OSError, match="Too many open files"):
+                subordinate.given_to_others(100_000, 100_001)
+        machine.known = True
+        assert isinstance(subordinate.find_grant(), Grant)
+        assert len(subordinate.given_to_others(100_000, 100_001)) == 2
+        subordinate._given.cache_clear()
+    subordinate._grant.cache_clear()
+
+
+def test_a_start_does_not_wait_for_another_ones_programs() -> None:
+    """Whoever finds somebody trying waits for its own time only, and that is remembered for nobody."""
+    with space._making:
+        began = time.monotonic()
+        found = space.space(ANN, 0.1)
+        assert isinstance(found, Refused)
+        assert "another start" in found.why
+        assert time.monotonic() - began < 20
+    assert space.known(ANN) is None
 
 
 @pytest.mark.native
@@ -200,13 +255,13 @@ def test_a_start_without_the_ids_that_were_promised(programs: Callable[[str], No
 @pytest.mark.usefixtures("promised")
 def test_groups_that_take_no_other_id() -> None:
     """Where the sandbox's control group is one of version 1 the user's id is taken, and the reason told; in others it is not so."""
-    options = identity.SeccompOptions()
+    options = SeccompOptions()
     refused = identity.look(options, Place("v1", {"memory": "/somewhere"}))
     assert isinstance(refused, Refused)
     assert "version 1" in refused.why
     assert identity.look(options, Place("v2", {"memory": "/somewhere"})) == identity.look(options, None) == ANN
     with pytest.raises(UnsupportedError, match="version 1"):
-        identity.check(identity.SeccompOptions(ids="subordinate"), Place("v1", {}))
+        identity.check(SeccompOptions(ids="subordinate"), Place("v1", {}))
 
 
 @pytest.mark.native

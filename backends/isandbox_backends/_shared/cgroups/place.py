@@ -20,6 +20,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from isandbox_backends._shared.cgroups.fs import CgroupFs, KernelFs
+from isandbox_backends._shared.portable import is_passing
 
 # What each quota needs. Version 2 counts CPU time in every group; in version 1 that is a controller of its own.
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
@@ -40,9 +41,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """No group can be made here, and why, in words for people."""
+    """No group can be made here, and why, in words for people. ``passing``: it may be otherwise at the next look."""
 
     why: str
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def find_place(wanted: frozenset[str], fs: CgroupFs | None = None) -> Place | Un
         mounts = list(_mounts(fs.read("/proc/self/mountinfo")))
         own = dict(_own_groups(fs.read("/proc/self/cgroup")))
     except OSError as error:
-        return Unavailable(f"no control groups: {error.strerror}")
+        return Unavailable(f"no control groups: {error.strerror}", is_passing(error))
     old = {name for mount in mounts if mount.kind == "cgroup" for name in mount.controllers}
     if wanted & old:
         return _place_v1(fs, wanted, mounts, own)
@@ -139,7 +141,9 @@ def _place_v2(fs: CgroupFs, wanted: frozenset[str], mounts: list[_Mount], own: M
             continue
         try:
             given = set(fs.read(f"{directory}/cgroup.subtree_control").split())
-        except OSError:
+        except OSError as error:
+            if is_passing(error):
+                return Unavailable(f"no control groups: {error.strerror}", passing=True)
             break
         if not wanted <= given:
             continue

@@ -84,6 +84,11 @@ def changes(before: HostState, after: HostState) -> list[str]:
     return found
 
 
+def others_may(found: Collection[str]) -> bool:
+    """Whether other programs of the machine may have made all of these `changes`: an engine mounts for its own containers."""
+    return all(change.startswith(("mounts: ", "settings: ")) for change in found)
+
+
 async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
     """The changes that are still there after ``seconds``, `SETTLING` of them; at once when there is none."""
     end = time.monotonic() + (SETTLING if seconds is None else seconds)

@@ -46,19 +46,17 @@ def opened(path, flags=os.O_RDONLY):
 
 def content(path, limit=65536):
     "What can be read there without waiting, or the name of the errno."
-    pieces = []
+    found = b""
     try:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
-            while limit > 0:  # a file of /proc gives a page at a time
-                piece = file.read(limit)
+            while len(found) < limit:  # a file of /proc gives a page at a time
+                piece = file.read(limit - len(found))
                 if not piece:
                     break
-                pieces.append(piece)
-                limit -= len(piece)
+                found += piece
+        return found.decode("latin-1")
     except OSError as error:
-        if not pieces:
-            return word(error.errno)
-    return b"".join(pieces).decode("latin-1")
+        return word(error.errno)
 
 def identity(path, limit=65536):
     "Which file that is, to compare with the host's: device, inode and a hash of its first bytes, or the name of the errno."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from isandbox.errors import SandboxError, SandboxLostError, UnsupportedError
 from isandbox.testing.containment.arena import Arena
-from isandbox.testing.containment.host import HostState, settled
+from isandbox.testing.containment.host import HostState, others_may, settled
 from isandbox.testing.containment.inside import UnusableAnswerError
 from isandbox.testing.containment.judge import shown
 from isandbox.testing.containment.records import Finding, Probe, Verdict
@@ -22,12 +22,24 @@ if TYPE_CHECKING:
 async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
     """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
-    ``thorough``: with ten times its time, and more rounds of what depends on chance.
+    ``thorough``: with ten times its time, and more rounds of what depends on chance. Where nothing is wrong but that the machine's
+    mounts or settings changed meanwhile, which another program may have done, it is tried once more.
     Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
     closes the probe's sandboxes first.
     """
     if not probe.claimed_by(target.capabilities):
         return _finding(probe, Verdict("NOT-PROVIDED", detail=f"{target.name} does not claim {probe.claim}"))
+    verdict, changed = await _once(probe, target, thorough=thorough)
+    if verdict.outcome != "LEAK" and changed and others_may(changed):
+        verdict, changed = await _once(probe, target, thorough=thorough)
+    if changed:
+        also = [verdict.detail] if verdict.outcome == "LEAK" else []
+        verdict = Verdict("LEAK", verdict.mechanism, shown(["the host changed", *changed, *also]), verdict.figures)
+    return _finding(probe, verdict)
+
+
+async def _once(probe: Probe, target: Target, *, thorough: bool) -> tuple[Verdict, list[str]]:
+    """The verdict, and what is other on the host than before."""
     async with AsyncExitStack() as outer:
         before = HostState.now()
         stack = AsyncExitStack()
@@ -38,7 +50,8 @@ async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> 
         closed = await _guarded(partial(_close, stack), arena, seconds, "not closed")
         # A sandbox that did not end well spoils what was found, unless that was the worst already.
         worst = verdict if closed is _CLOSED or verdict.outcome == "LEAK" else closed
-        return _finding(probe, await _with_host(worst, arena, before))
+        changed = [*await settled(before), *(f"planted: {name}" for name in arena.changed())]
+        return _with_canaries(worst, arena), changed
 
 
 async def audit(target: Target, probes: Iterable[Probe]) -> list[Finding]:
@@ -73,15 +86,12 @@ async def _guarded(call: Callable[[], Awaitable[Verdict]], arena: Arena, seconds
         return Verdict("LEAK" if not_held else "VACUOUS", detail=shown(f"{kind}{error}"))
 
 
-async def _with_host(verdict: Verdict, arena: Arena, before: HostState) -> Verdict:
-    """A canary that came out, or a host that changed, is a leak whatever else was found."""
-    found = [] if (canary := arena.leaked()) is None else [f"{canary} came back"]
-    if changed := [*await settled(before), *(f"planted: {name}" for name in arena.changed())]:
-        found += ["the host changed", *changed]
-    if not found:
+def _with_canaries(verdict: Verdict, arena: Arena) -> Verdict:
+    """One that came out is a leak whatever else was found."""
+    if (canary := arena.leaked()) is None:
         return verdict
     also = [verdict.detail] if verdict.outcome == "LEAK" else []
-    return Verdict("LEAK", verdict.mechanism, shown([*found, *also]), verdict.figures)
+    return Verdict("LEAK", verdict.mechanism, shown([f"{canary} came back", *also]), verdict.figures)
 
 
 def _finding(probe: Probe, verdict: Verdict) -> Finding:

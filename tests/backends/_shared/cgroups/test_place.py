@@ -196,3 +196,20 @@ def test_looking_changes_nothing() -> None:
         before = copy.deepcopy(kernel.groups)
         find_place(ALL, kernel)
         assert kernel.groups == before
+
+
+def test_a_group_that_cannot_be_read_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of descriptors nothing is concluded from a group on the way; what may not be read ends the search as ever."""
+    kernel = desktop(delegated=True)
+    read = kernel.read
+    for number, passing in ((24, True), (13, False)):
+
+        def refuse(path: str, number: int = number) -> str:
+            if path.endswith("subtree_control"):
+                raise OSError(number, "no")
+            return str(read(path))
+
+        monkeypatch.setattr(kernel, "read", refuse)
+        found = find_place(ALL, kernel)
+        assert isinstance(found, Unavailable)
+        assert found.passing is passing

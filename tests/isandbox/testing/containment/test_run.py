@@ -107,6 +107,27 @@ async def test_a_host_that_changed_is_a_leak(answering: Any, as_probe: Any, chan
     assert (found.outcome, found.detail[:16]) == ("LEAK", "the host changed")
 
 
+@pytest.mark.parametrize(("times", "outcome"), [(1, "BLOCKED"), (2, "LEAK")])
+async def test_what_others_do_once_is_not_the_probes(
+    answering: Any, as_probe: Any, monkeypatch: pytest.MonkeyPatch, times: int, outcome: str
+) -> None:
+    """A mount that comes meanwhile may be another program's: the probe is tried again, and what comes again is its own."""
+    monkeypatch.setattr(host, "SETTLING", 0.0)
+    table, tried = "1 1 0:1 / / rw - tmpfs tmpfs rw\n", 0
+    read = host._read
+
+    async def attempt(arena: Arena) -> Verdict:
+        nonlocal table, tried
+        tried += 1
+        if tried <= times:
+            table += f"2 1 0:2 / /container{tried} rw - tmpfs tmpfs rw\n"
+        return await plain(arena)
+
+    monkeypatch.setattr(host, "_read", lambda path: table if path == "/proc/self/mountinfo" else read(path))
+    found = await run_probe(as_probe(attempt), answering(**REFUSED))
+    assert (found.outcome, tried) == (outcome, 2)
+
+
 async def test_a_new_listener_is_a_leak(
     answering: Any, as_probe: Any, closed_afterwards: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
