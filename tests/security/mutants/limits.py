@@ -63,7 +63,8 @@ LIMITS = (
         who="root",
         source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
     ),
-    Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
+    # An ordinary user has none.
+    Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),), who="root"),
     Mutant(
         "the watcher does not look",
         source={"serve.c": [("if (commands && look_ns && now_ns () >= look_ns)", "if (0)")]},
