@@ -34,10 +34,7 @@ as_user_with_ids() { # the same user with a name, subordinate ids and one more g
     cp /etc/passwd /etc/group "$top/etc"
     echo "tester:x:$id:$id::$top/home:/bin/sh" >> "$top/etc/passwd"
     echo "tester:x:$id:" >> "$top/etc/group"
-    for file in subuid subgid; do
-      echo "tester:$((id * 16)):65536" > "$top/etc/$file"
-      [ -e "/etc/$file" ] || : > "/etc/$file"
-    done
+    for file in subuid subgid; do echo "tester:$((id * 16)):65536" > "$top/etc/$file"; done
     for file in passwd group subuid subgid; do mount --bind "$top/etc/$file" "/etc/$file"; done
     exec setpriv --reuid "$id" --regid "$id" --groups "$id,$((id + 1))" --inh-caps=-all \
       env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME="$top/home" LANG=C.UTF-8 "$@"
@@ -82,8 +79,8 @@ if [ "$long" != full ]; then
   [ "$status" != 5 ] || echo "as_user.sh: no native test was found" >&2
 fi
 
-if ! command -v newuidmap >/dev/null; then
-  echo "as_user.sh: no tests with subordinate ids: apt-get install uidmap" >&2
+if ! command -v newuidmap >/dev/null || ! [ -e /etc/subuid ] || ! [ -e /etc/subgid ]; then
+  echo "as_user.sh: no tests with subordinate ids: apt-get install uidmap; touch /etc/subuid /etc/subgid" >&2
   [ -z "${CI:-}" ] || exit 2
   exit "$status"
 fi

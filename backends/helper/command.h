@@ -79,7 +79,11 @@ void command_end (struct command *c, u32 fault); /* end all its processes; sets 
 void command_signal (struct command *c, int signal);
 void command_keeper_gone (struct command *c, int wait_status);
 
-/* keeper.c: runs in the keeper and in the command's process until exec */
+/* execute.c: the command's process until exec; returns the exit code of one that could not start */
+int command_main (void *command);
+int not_started (struct command *c, u32 stage, long error); /* what went wrong; returns that exit code */
+
+/* keeper.c */
 int keeper_main (void *command);
 void keeper_report (int fd, struct command *c, int wait_status, int lingering);
 

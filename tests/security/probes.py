@@ -10,68 +10,13 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from isandbox.testing.containment.inside import PRELUDE
 from isandbox_backends._shared.helper import machine
 from isandbox_backends.seccomp import filter as seccomp_filter
 from isandbox_backends.seccomp.syscalls import ARCHES
 
 # Words for "the kernel would not": an operation that fails in any other way was not refused (R8).
 REFUSED = {"EPERM", "EACCES", "EROFS", "ENOENT", "ENOSYS", "ENOTDIR", "ESRCH"}
-
-PRELUDE = r"""
-import ctypes, errno, json, os, signal, socket, stat, sys, time
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-out = {}
-
-def word(number):
-    return errno.errorcode.get(number, str(number))
-
-def call(number, *args):
-    "The system call's outcome: 'ok' or the name of its errno."
-    ctypes.set_errno(0)
-    wide = [a if isinstance(a, (bytes, ctypes.Array)) or a is None else ctypes.c_long(a) for a in args]
-    result = libc.syscall(ctypes.c_long(number), *wide)
-    return "ok" if result >= 0 else word(ctypes.get_errno())
-
-def attempt(function, *args, **options):
-    try:
-        function(*args, **options)
-    except OSError as error:
-        return word(error.errno)
-    return "ok"
-
-def opened(path, flags=os.O_RDONLY):
-    "Open and close, never read or write."
-    try:
-        os.close(os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError as error:
-        return word(error.errno)
-    return "ok"
-
-def content(path):
-    try:
-        with open(path, "rb") as file:
-            return file.read(65536).decode("latin-1")
-    except OSError as error:
-        return word(error.errno)
-
-def in_child(function):
-    "What a forked child says, so that an attack that works does not reach the probe itself."
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, str(function()).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    answer = b""
-    while piece := os.read(read, 4096):
-        answer += piece
-    os.close(read)
-    status = os.waitpid(child, 0)[1]
-    return answer.decode() if not os.WIFSIGNALED(status) else "signal %d" % os.WTERMSIG(status)
-"""
 
 
 def numbers() -> dict[str, int]:
@@ -99,6 +44,11 @@ MARK = 1000
 def marked(*_: object, profile: seccomp_filter.ProfileName = "default", **__: object) -> bytes:
     """Mutant: every errno of the filter is `MARK` higher, so that its answers cannot be the kernel's own."""
     return mark(seccomp_filter.profile_program(ARCHES[machine()], profile))
+
+
+def marked_word(errno: int) -> str:
+    """What a program inside calls an errno that was marked: one without a name."""
+    return f"E{errno + MARK}"
 
 
 def mark(program: Sequence[seccomp_filter.Instruction]) -> bytes:

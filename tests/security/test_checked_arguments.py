@@ -67,10 +67,10 @@ def test_without_the_filter_other_sockets_can_be_made(make: Any, probes: Any) ->
     found = probes.run(make(filter=probes.allow_everything), SOCKETS)
     assert "ok" in found["netlink"].values()
     marked = probes.run(make(filter=probes.marked), SOCKETS)
-    assert set(marked["families"].values()) == {str(97 + probes.MARK)}
-    assert set(marked["raw"]) == {str(1 + probes.MARK)}
-    assert {*marked["pairs"].values(), marked["high pair"]} == {str(97 + probes.MARK)}
-    assert str(93 + probes.MARK) in marked["protocols"].values()
+    assert set(marked["families"].values()) == {probes.marked_word(97)}
+    assert set(marked["raw"]) == {probes.marked_word(1)}
+    assert {*marked["pairs"].values(), marked["high pair"]} == {probes.marked_word(97)}
+    assert probes.marked_word(93) in marked["protocols"].values()
 
 
 TERMINAL = """
@@ -93,7 +93,7 @@ def test_no_input_can_be_typed_into_a_terminal(make: Any, probes: Any) -> None:
     assert (found.pop("control"), found.pop("ldisc")) == ("ok", "ok")
     assert set(found.values()) == {"EPERM"}
     marked = probes.run(make(filter=probes.marked), TERMINAL)
-    assert set(marked.values()) == {"ok", str(1 + probes.MARK)}
+    assert set(marked.values()) == {"ok", probes.marked_word(1)}
 
 
 SETID = """
@@ -181,7 +181,7 @@ def test_limits_of_other_processes_are_out_of_reach(make: Any, probes: Any) -> N
     found = probes.run(make(), LIMITS)
     assert found == {"first": "EPERM", "parent": "EPERM", "half a pointer": "EPERM", "self": "ok", "read of own": "ok"}
     marked = probes.run(make(filter=probes.marked), LIMITS)
-    assert {marked[name] for name in ("first", "parent", "half a pointer")} == {str(1 + probes.MARK)}
+    assert {marked[name] for name in ("first", "parent", "half a pointer")} == {probes.marked_word(1)}
     assert (marked["self"], marked["read of own"]) == ("ok", "ok")
 
 
@@ -215,7 +215,7 @@ def test_the_first_process_cannot_be_starved(make: Any, probes: Any) -> None:
     assert set(found.values()) == {"EPERM"}
     marked = probes.run(make(filter=probes.marked), PRIORITIES)
     assert set(marked.pop("own")) == {"ok"}
-    assert set(marked.values()) == {str(1 + probes.MARK)}
+    assert set(marked.values()) == {probes.marked_word(1)}
     if os.geteuid() != 0:  # elsewhere commands have another uid than the first process
         assert "ok" in probes.run(make(filter=probes.allow_everything, ids="single"), PRIORITIES).values()
 
@@ -235,7 +235,7 @@ def test_nobody_takes_a_lease(make: Any, probes: Any, tmp_path: Path) -> None:
     options = {"workspace": Workspace(str(workspace))}
     assert probes.run(make(**options), LEASE) == {"lease": "EPERM", "high": "EPERM", "lock": "ok"}
     marked = probes.run(make(**options, filter=probes.marked), LEASE)
-    assert (marked["lease"], marked["high"], marked["lock"]) == (str(1 + probes.MARK), str(1 + probes.MARK), "ok")
+    assert (marked["lease"], marked["high"], marked["lock"]) == (probes.marked_word(1), probes.marked_word(1), "ok")
     assert probes.run(make(**options, filter=probes.allow_everything), LEASE)["lease"] == "ok"
 
 

@@ -274,62 +274,36 @@ done.set()
 other.join(10)
 """
 ESRCH, EINVAL = 3, 22
+OPCODES = (
+    0x20, 0x06, 0x54, 0x05, 0x15, 0x35, 0x45, 0x25, 0x00, 0x28, 0x30, 0x40, 0x80, 0x16, 0x07, 0x87, 0x60, 0x02, 0x84,
+    0x0C, 0x34, 0xFF, 0x0115,
+)  # fmt: skip
+SMALL = [
+    (0x20, 0, 0, 4), (0x15, 1, 0, ARCH.audit), (0x06, 0, 0, 0), (0x54, 0, 0, 15), (0x05, 0, 0, 0), (0x06, 0, 0, 0x7FFF0000),
+]  # fmt: skip
 
 
 def spoiled_programs() -> list[list[tuple[int, int, int, int]]]:
     """The filter and small programs with one field of one instruction changed, cut short, or empty; the same ones every time."""
     chance = random.Random(20261130)  # noqa: S311 - not a secret
-    small = [
-        (0x20, 0, 0, 4),
-        (0x15, 1, 0, ARCH.audit),
-        (0x06, 0, 0, 0),
-        (0x54, 0, 0, 15),
-        (0x05, 0, 0, 0),
-        (0x06, 0, 0, 0x7FFF0000),
-    ]
     whole = seccomp_filter.profile_program(ARCH)
-    programs = [whole, small, [], small[:-1], whole[:-1], [small[-1]] * 4096, [small[-1]] * 4097]
+    programs = [whole, SMALL, [], SMALL[:-1], whole[:-1], [SMALL[-1]] * 4096, [SMALL[-1]] * 4097]
     values = [0, 1, 2, 3, 4, 5, 60, 63, 64, 68, 255, 256, 0x7FFFFFFF, 0xFFFFFFFF]
-    opcodes = [
-        0x20,
-        0x06,
-        0x54,
-        0x05,
-        0x15,
-        0x35,
-        0x45,
-        0x25,
-        0x00,
-        0x28,
-        0x30,
-        0x40,
-        0x80,
-        0x16,
-        0x07,
-        0x87,
-        0x60,
-        0x02,
-        0x84,
-        0x0C,
-        0x34,
-        0xFF,
-        0x0115,
-    ]
     for _ in range(3000):
-        code = list(chance.choice((small, small, whole[:4] + whole[-8:], whole)))
+        code = list(chance.choice((SMALL, SMALL, whole[:4] + whole[-8:], whole)))
         for _ in range(chance.choice((1, 1, 2))):
             at = chance.randrange(len(code))
             op, jt, jf, k = code[at]
             near = [len(code) - at - 2, len(code) - at - 1, len(code) - at]
             pick = chance.randrange(4)
             code[at] = (
-                chance.choice(opcodes) if pick == 0 else op,
+                chance.choice(OPCODES) if pick == 0 else op,
                 chance.choice([*values[:6], 255, *near]) & 255 if pick == 1 else jt,
                 chance.choice([*values[:6], 255, *near]) & 255 if pick == 2 else jf,
                 chance.choice([*values, *near]) & 0xFFFFFFFF if pick == 3 else k,
             )
         programs.append(code)
-    return programs  # fmt: skip
+    return programs
 
 
 def test_the_kernel_refuses_what_the_simulator_refuses(box: Any, bpf: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from isandbox import ConfigurationError, Mount, Workspace
+from isandbox.testing.containment.host import contents
 from isandbox_backends._shared.plan import Cover, Record
 from isandbox_backends.seccomp import hidden
 
@@ -43,16 +44,6 @@ def home(tmp_path: Path, canary: str, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(place))
     return place
-
-
-def tree(top: Path) -> dict[str, tuple[int, int, int, float, bytes]]:
-    """Everything below a directory of the host: inode, mode, size, time and content of each entry."""
-    found = {}
-    for path in sorted(top.rglob("*")):
-        entry = path.lstat()
-        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        found[str(path)] = (entry.st_ino, entry.st_mode, entry.st_size if content else 0, entry.st_mtime, content)
-    return found
 
 
 def uncovered(plan: list[Record]) -> list[Record]:
@@ -266,16 +257,16 @@ def test_nothing_is_made_on_the_host(make: Any, home: Path) -> None:
         for path in (home / name).iterdir():
             path.unlink()
         (home / name).rmdir()
-    before = tree(home)
+    before = contents(home)
     box = make(mounts=[Mount(str(home), "/mnt/home"), Mount(str(home / "project"), "/mnt/home/project", "rw")])
     assert box.exec("ls -laR /mnt/home; test ! -e /mnt/home/.ssh").ok
-    assert tree(home) == before
+    assert contents(home) == before
     box.close()
-    assert tree(home) == before
+    assert contents(home) == before
     box = make(mounts=[Mount(str(home), "/mnt/home")])
     os.kill(box._core.client.pid, 9)
     box.close()
-    assert tree(home) == before
+    assert contents(home) == before
 
 
 @pytest.mark.parametrize("what", ["home", "above", "below"])

@@ -181,9 +181,9 @@ def test_the_first_process_and_the_keeper_are_closed(make: Any, probes: Any) -> 
 def test_another_command_is_open_and_the_helper_is_not(make: Any, probes: Any) -> None:
     """The check above sees something: the same files of another command of the sandbox can be opened."""
     box = make()
-    victim = box.start("exec sleep 30")
-    pids = box.exec("grep -l sleep /proc/[0-9]*/comm | cut -d/ -f3").stdout.split()
-    found = probes.run(box, FIRST_PROCESS, PIDS=pids[:1])
+    victim = box.start(["sh", "-c", "echo $$; exec sleep 30"])
+    _, pid = next(iter(victim))
+    found = probes.run(box, FIRST_PROCESS, PIDS=[pid.decode().strip()])
     assert "ok" in {value for name, value in found.items() if isinstance(value, str) and name.startswith(("maps", "environ"))}
     victim.kill()
 

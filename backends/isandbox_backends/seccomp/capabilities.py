@@ -17,7 +17,7 @@ _WEAKNESSES = (
     "shares the host's kernel",
     "without a control group, memory and CPU time can be overshot between two looks, of 50 ms at most",
     "a UNIX socket of the host in a directory that is mounted can be connected to, also when the mount is read-only",
-    "for an ordinary user: commands keep the user's supplementary groups for files in mounts, and share the helper's uid",
+    "for an ordinary user without subordinate ids: commands share the helper's uid, and keep the user's groups for files in mounts",
 )
 
 CAPABILITIES = Capabilities(

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.client import HelperStartError
 
 _NOT_ALLOWED = (
-    "it may not make namespaces. In a container: run that with --security-opt seccomp=unconfined "
+    "it may not make namespaces. In a container: start it with --security-opt seccomp=unconfined "
     "--security-opt systempaths=unconfined. On Ubuntu: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 )
 # AppArmor lets anybody make a user namespace and takes the capabilities in it away: the first thing that needs one fails.
 _POWERLESS = (
     "it may make namespaces, but has no rights in them. On Ubuntu: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. In a "
-    "container: run that with --security-opt apparmor=unconfined --security-opt seccomp=unconfined"
+    "container: start it with --security-opt apparmor=unconfined --security-opt seccomp=unconfined"
 )
 _MASKED_PROC = (
-    "it may not mount a /proc of its own, because parts of this one are masked. In a container: run that with "
+    "it may not mount a /proc of its own, because parts of this one are masked. In a container: start it with "
     "--security-opt systempaths=unconfined"
 )
 _NO_IDS = (
-    "it may not take ids of its own. In a container: run it as an ordinary user there. On Ubuntu: "
+    "it may not take ids of its own. In a container: run isandbox there as an ordinary user. On Ubuntu: "
     "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0. As an ordinary user ids='single' does without"
 )
 _NO_MOUNTS = (
-    "it may not mount (CAP_SYS_ADMIN is missing). In a container: run it as an ordinary user there, and that with "
+    "it may not mount (CAP_SYS_ADMIN is missing). In a container: run isandbox there as an ordinary user, and start the container with "
     "--security-opt seccomp=unconfined --security-opt systempaths=unconfined"
 )
 _TOO_MANY = "all namespaces that may be made are in use: sysctl -w user.max_user_namespaces=65536 (also the other user.max_*)"
@@ -100,7 +100,9 @@ def explain(error: HelperStartError) -> SandboxError:
             backend="seccomp",
         )
     if (place := _place(error)) is not None:
-        return ConfigurationError(f"{error.stage} {plain(error.subject)}: {os.strerror(error.errno)}; {place}")
+        # Places inside are told as the plan has them, relative to the sandbox's root.
+        path = error.subject if error.subject.startswith("/") else f"/{error.subject}"
+        return ConfigurationError(f"{error.stage} {plain(path)}: {os.strerror(error.errno)}; {place}")
     layer, why = _layer(error), _why(error)
     if layer is None and why is None:
         return SandboxError(f"the sandbox did not start: {error}")

@@ -30,6 +30,9 @@ def main() -> None:
     show_default=True,
     help="auto: show, read-only, the installation that the program on your PATH belongs to.",
 )
+@click.option(
+    "--waive", multiple=True, metavar="NAME", help="Run without this layer or quota, e.g. landlock. May be repeated."
+)
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(**options: Any) -> None:
@@ -85,6 +88,8 @@ def doctor(*, json_: bool) -> None:
       0    the backend that create_sandbox() takes without a type can run
       1    it cannot; the reason and what to do are printed
       2    wrong usage of isandbox
+      125  nothing can be printed
+      141  nobody reads isandbox's output any more
 
     With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE" or "platform", reason: null when it can run)
     and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
@@ -121,8 +126,9 @@ def audit(*, type_: str | None, only: tuple[str, ...], json_: bool) -> None:
       0    no LEAK
       1    at least one LEAK
       2    wrong usage of isandbox
-      125  the backend cannot run, and the reason is printed; or all that was tried is VACUOUS
-      130  interrupted
+      125  the backend cannot run or the audit failed, and the reason is on stderr; or all that was tried is VACUOUS
+      130  interrupted; 129 and 143 when SIGHUP or SIGTERM ended it
+      141  nobody reads isandbox's output any more
 
     With --json one object is printed: type, counts (outcome to number), figures (name to number) and findings, a list: probe,
     title, group, outcome, mechanism, detail, figures.

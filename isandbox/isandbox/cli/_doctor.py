@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from isandbox._registry import canonical_names, is_built_in, load_backend
 from isandbox._request import make_request
 from isandbox._settings import default_type, read_settings
-from isandbox.cli._streams import STDOUT, OutputClosedError, write_all
+from isandbox.cli._layout import fitted
+from isandbox.cli._streams import hold_standard_descriptors, say
 from isandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from isandbox.policy import Capabilities, Enforcement
 
 UNUSABLE = 1
-OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,11 @@ class Default:
 
 def doctor_command(*, as_json: bool) -> int:
     """Print the findings. 0 when the default backend can run, 1 when not."""
+    hold_standard_descriptors()
     findings = [examine(name, aliases) for name, aliases in canonical_names().items()]
     default = examine_default(findings)
     text = _object(findings, default) if as_json else "\n".join(_lines(findings, default))
-    try:
-        write_all(STDOUT, f"{text}\n".encode("utf-8", "surrogateescape"))
-    except OutputClosedError:
-        return OUTPUT_CLOSED
-    return 0 if default.reason is None else UNUSABLE
+    return say(text, 0 if default.reason is None else UNUSABLE)
 
 
 def examine(name: str, aliases: tuple[str, ...] = ()) -> Finding:
@@ -127,7 +124,7 @@ def _lines(findings: list[Finding], default: Default) -> Iterator[str]:
         also = f" (also {', '.join(found.aliases)})" if found.aliases else ""
         if found.capabilities is None:
             yield f"{found.name}{also}: not available"
-            yield f"    {found.reason}"
+            yield fitted(f"    {found.reason}", 4)
             continue
         said = "available" if found.tried else "available, by what it says; not tried"
         yield f"{found.name}{also}: {said}; isolation {found.capabilities.isolation}"
@@ -135,32 +132,36 @@ def _lines(findings: list[Finding], default: Default) -> Iterator[str]:
         yield from _table("policies", found.capabilities.policies)
         yield from _layers(found.layers)
         if found.capabilities.verbs:
-            yield f"    verbs     {', '.join(sorted(found.capabilities.verbs))}"
-        yield from (f"    weakness  {sentence}" for sentence in found.capabilities.weaknesses)
+            yield _row("verbs", ", ".join(sorted(found.capabilities.verbs)))
+        yield from (_row("weakness", sentence) for sentence in found.capabilities.weaknesses)
     yield ""
     why = "SANDBOX_TYPE says so" if default.chosen_by == "SANDBOX_TYPE" else "the platform's native backend"
     if default.reason is None:
         yield f"create_sandbox() uses {default.name}: {why}."
     else:
-        yield f"create_sandbox() refuses: {default.reason}"
+        yield fitted(f"create_sandbox() refuses: {default.reason}", 4)
         yield "Nothing weaker takes its place unless you name it, with SANDBOX_TYPE or type=."
+
+
+def _row(title: str, text: str) -> str:
+    return fitted(f"    {title:<9} {text}", 14)
 
 
 def _table(title: str, entries: Mapping[str, Enforcement]) -> Iterator[str]:
     held = [f"{name} ({describe(entry)})" for name, entry in entries.items() if entry.kind != "unsupported"]
     refused = [name for name, entry in entries.items() if entry.kind == "unsupported"]
     if held:
-        yield f"    {title:<9} {', '.join(held)}"
+        yield _row(title, ", ".join(held))
     if refused:
-        yield f"    refused   {', '.join(refused)}"
+        yield _row("refused", ", ".join(refused))
 
 
 def _layers(layers: Mapping[str, str]) -> Iterator[str]:
-    """Those in force in one line, those that are not with the reason."""
+    """Those in force together, those that are not one by one with the reason."""
     in_force = [name + word.removeprefix("enforced") for name, word in layers.items() if word.startswith("enforced")]
     if in_force:
-        yield f"    layers    {', '.join(in_force)}"
-    yield from (f"    no layer  {name}: {word}" for name, word in layers.items() if not word.startswith("enforced"))
+        yield _row("layers", ", ".join(in_force))
+    yield from (_row("no layer", f"{name}: {word}") for name, word in layers.items() if not word.startswith("enforced"))
 
 
 def describe(entry: Enforcement) -> str:

@@ -30,6 +30,7 @@ class RunOptions:
     cpus: float | None = None
     memory: str | None = None
     timeout: float | None = None
+    waive: tuple[str, ...] = ()
     toolchain: bool = True
     json: bool = False
 

@@ -55,6 +55,7 @@ def prepare(options: RunOptions) -> Prepared:
             "mounts": [*mounts, *beside(toolchain.mounts, mounts)],
             "env": env,
             "quotas": quotas,
+            "waive": options.waive,
         },
         timeout=options.timeout,
         memory=quotas.size("memory"),

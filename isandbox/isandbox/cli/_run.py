@@ -11,6 +11,8 @@ from isandbox.cli._prepare import Prepared, prepare
 from isandbox.cli._report import end_code, end_lines, error_object, error_text, result_object
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import (
+    FAILED,
+    OUTPUT_CLOSED,
     STDERR,
     STDOUT,
     OutputClosedError,
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from isandbox.cli._options import RunOptions
     from isandbox.records import ExecResult
     from isandbox.sync import IProcess
-
-FAILED = 125
-OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
 
 
 def run_command(options: RunOptions) -> int:

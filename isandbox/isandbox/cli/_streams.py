@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from isandbox.sync import IProcess
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+FAILED = 125
+OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
 _CHUNK = 65_536
 
 
@@ -43,6 +45,19 @@ def write_all(fd: int, data: bytes) -> None:
             select.select([], [fd], [])
         except BrokenPipeError as error:
             raise OutputClosedError from error
+
+
+def say(text: str, code: int, fd: int = STDOUT) -> int:
+    """Write a line. ``code``; `OUTPUT_CLOSED` when nobody reads it, `FAILED` when it cannot be written, and stderr says why."""
+    try:
+        write_all(fd, f"{text}\n".encode("utf-8", "surrogateescape"))
+    except OutputClosedError:
+        return OUTPUT_CLOSED
+    except OSError as error:  # the disk is full, or the terminal has hung up: then nobody hears this either
+        with contextlib.suppress(OSError, OutputClosedError):
+            write_all(STDERR, f"isandbox: {error}\n".encode())
+        return FAILED
+    return code
 
 
 def feed_stdin(process: IProcess) -> None:

@@ -270,10 +270,10 @@ def test_a_command_outside_its_group_does_not_run(build: Build, workspace: Path,
     """A join that is said to have worked and has not: the command looks for itself in the group's list, and ends."""
     if "memory" not in usable_controllers():
         pytest.skip("this process can make no control group for memory")
-    text = (HELPER / "keeper.c").read_text()
+    text = (HELPER / "execute.c").read_text()
     joining = 'long r = write_all (c->joins[i], "0", 1);'
     assert text.count(joining) == 1
-    for changed, runs in (({}, True), ({"keeper.c": text.replace(joining, "long r = 0;")}, False)):
+    for changed, runs in (({}, True), ({"execute.c": text.replace(joining, "long r = 0;")}, False)):
         program = build(changed)
         with monkeypatch.context() as patch:
             patch.setattr(start, "_native", partial(_same, program))

@@ -17,7 +17,7 @@ CASES = [
     (("create namespaces", "network", errno.EPERM), "the layer net_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("create namespaces", "network", errno.ENOSPC), "the layer net_namespace: ", "user.max_"),
     (("idmap", "clone", errno.EPERM), "the layer user_namespace: ", "seccomp=unconfined"),
-    (("ids", "", errno.EINVAL), "the layer ids: ", "run it as an ordinary user"),
+    (("ids", "", errno.EINVAL), "the layer ids: ", "run isandbox there as an ordinary user"),
     (("ids", "", errno.EPERM), "the layer ids: ", "ids='single'"),
     (("private mounts", "", errno.EACCES), "the layer mount_namespace: ", "apparmor_restrict_unprivileged_userns=0"),
     (("mount proc", "proc", errno.EPERM), "the layer mounts: ", "systempaths=unconfined"),
@@ -77,7 +77,9 @@ def test_root_that_may_not_mount(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_no_layer_is_told_as_it_is() -> None:
     """A mount that cannot be had is the caller's affair; what nobody knows is told as the helper told it."""
     assert isinstance(explain.explain(HelperStartError(errno.EINVAL, "id-mapped mount", "/data")), UnsupportedError)
-    assert isinstance(explain.explain(HelperStartError(errno.ELOOP, "mount point", "workspace")), ConfigurationError)
+    error = explain.explain(HelperStartError(errno.ELOOP, "mount point", "workspace/x"))
+    assert isinstance(error, ConfigurationError)
+    assert "mount point /workspace/x: " in str(error)
     unknown = explain.explain(HelperStartError(errno.EMFILE, "serve", "signalfd"))
     assert type(unknown) is SandboxError
     assert "serve signalfd" in str(unknown)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +18,6 @@ from isandbox import BackendUnavailableError
 from isandbox.cli import _audit
 from isandbox.policy import Capabilities
 from isandbox.testing.containment import Finding, Outcome
-
-OUTCOMES: tuple[Outcome, ...] = ("LEAK", "VACUOUS", "NOT-PROVIDED", "CONTAINED", "BLOCKED")
 
 
 def finding(outcome: Outcome, id: str = "A01", **figures: int) -> Finding:
@@ -106,8 +107,22 @@ def test_a_backend_that_cannot_run(found: Any, capfd: Any, monkeypatch: pytest.M
 
     monkeypatch.setattr(_audit.BackendTarget, "look", look)
     assert _audit.audit_command(None, only=(), as_json=as_json) == 125
-    said = capfd.readouterr().out
-    assert "no namespaces here" in (json.loads(said)["error"]["message"] if as_json else said)
+    out, err = capfd.readouterr()
+    assert "no namespaces here" in (json.loads(out)["error"]["message"] if as_json else err)
+    assert as_json or out == ""
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TypeError("a probe's own fault")])
+def test_an_audit_that_fails_is_no_leak(found: Any, capfd: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Whatever goes wrong in the audit itself ends with 125, never with the code of a leak, and is said on stderr."""
+    found([finding("BLOCKED")])
+
+    async def fail(probe: Any, target: Any) -> Finding:
+        raise error
+
+    monkeypatch.setattr(_audit, "run_probe", fail)
+    assert _audit.audit_command(None, only=(), as_json=False) == 125
+    assert str(error) in capfd.readouterr().err
 
 
 def test_an_interrupt(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +136,33 @@ def test_an_interrupt(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _audit.audit_command(None, only=(), as_json=False) == 130
 
 
+@pytest.mark.parametrize("command", [("audit", "--type", "local", "--only", "A01"), ("doctor", "--json")])
+def test_what_cannot_be_printed(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A full disk is 125 with a line on stderr, and a closed stdout is /dev/null: no file of the audit's takes its place."""
+    program = ["env", "SANDBOX_TYPE=local", sys.executable, "-m", "isandbox", *command]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
+    done = subprocess.run(closed, stderr=subprocess.PIPE, cwd=tmp_path, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    """Whichever signal ends an audit, what it planted is gone, and the exit code says which it was."""
+    program = [sys.executable, "-m", "isandbox", "audit", "--type", "local", "--only", "F"]
+    audit = subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert audit.stdout is not None
+    assert audit.stdout.readline()  # the first is done, and the next has begun or begins now
+    audit.send_signal(number)
+    _, errors = audit.communicate(timeout=100)
+    assert (audit.returncode, errors) == (128 + number, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_local_backend(isandbox: Any) -> None:
     """What local claims holds, the rest is NOT-PROVIDED: it never looks stronger than it is."""
     done = isandbox("audit", "--type", "local", "--only", "A", "--json")
@@ -132,9 +174,9 @@ def test_the_local_backend(isandbox: Any) -> None:
 
 
 def test_only(isandbox: Any) -> None:
-    """--only takes the beginning of an id, in small letters too, and more than once; one that fits no probe is wrong usage."""
-    done = isandbox("audit", "--type", "local", "--json", "--only", "a23", "--only", "A04-")
-    assert [one["probe"] for one in json.loads(done.stdout)["findings"]] == ["A04-inherited", "A23"]
+    """--only takes the beginning of an id, in any letters, and more than once; one that fits no probe is wrong usage."""
+    done = isandbox("audit", "--type", "local", "--json", "--only", "a23", "--only", "a04-INH", "--only", "A08-d")
+    assert [one["probe"] for one in json.loads(done.stdout)["findings"]] == ["A04-inherited", "A08-deny", "A23"]
     done = isandbox("audit", "--only", "A23", "--only", "Z")
     assert done.returncode == 2
     assert b"--only Z" in done.stderr

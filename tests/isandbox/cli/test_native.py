@@ -122,6 +122,16 @@ def test_home_is_no_workspace(sandboxed, tmp_path, place):
     assert b"cd into one" in done.stderr
 
 
+def test_waivers(sandboxed):
+    """--waive runs without the layer; one that the backend does not have to waive is an error with those that it has."""
+    result = sandboxed("--waive", "landlock", "--waive", "keyring", "--", "echo", "fine")
+    assert (result.returncode, result.stdout) == (0, b"fine\n")
+    result = sandboxed("--waive", "seccomp", "--", "echo", "fine")
+    assert (result.returncode, result.stdout) == (125, b"")
+    assert b"no 'seccomp' to waive" in result.stderr
+    assert b"landlock" in result.stderr
+
+
 def test_out_of_memory(sandboxed):
     """The sandbox's end of a command that uses too much memory is one line with the quota, and a fault in --json."""
     script = "for i in 1 2 3 4; do (x=$(head -c 40000000 /dev/zero | tr '\\0' x); sleep 30) & done; wait"

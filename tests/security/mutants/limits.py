@@ -61,7 +61,9 @@ LIMITS = (
     Mutant(
         "control groups not joined",
         who="root",
-        source={"keeper.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]},
+        source={
+            "execute.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]
+        },
     ),
     # An ordinary user has none.
     Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),), who="root"),
@@ -79,7 +81,9 @@ ENDINGS = (
     Mutant(
         "commands in the helper's session",
         source={
-            "keeper.c": [("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")]
+            "execute.c": [
+                ("(r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0", "(r = become_command_user (c)) < 0")
+            ]
         },
     ),
     Mutant("the helper in the caller's session", source={"launch.c": [('must (SYS0 (setsid), "session", "");', "")]}),
@@ -97,7 +101,7 @@ ENDINGS = (
             ]
         },
     ),
-    Mutant("the umask of nobody", source={"keeper.c": [("SYS (umask, 022);", "")]}),
+    Mutant("the umask of nobody", source={"execute.c": [("SYS (umask, 022);", "")]}),
     Mutant(
         "signals as the host has them",
         source={"main.c": [("if (signal != SIGKILL && signal != SIGSTOP)", "if (0)")]},
@@ -131,6 +135,9 @@ HOST = (
     ),
     Mutant("descriptors of the host kept by the helper", source={"main.c": [_KEPT_AT_START]}),
     Mutant("descriptors of the helper kept by keepers", source={"keeper.c": [_KEPT_BY_KEEPER]}),
-    Mutant("descriptors of keepers kept by commands", source={"keeper.c": [_KEPT_BY_COMMAND]}),
-    Mutant("all descriptors kept", source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER, _KEPT_BY_COMMAND]}),
+    Mutant("descriptors of keepers kept by commands", source={"execute.c": [_KEPT_BY_COMMAND]}),
+    Mutant(
+        "all descriptors kept",
+        source={"main.c": [_KEPT_AT_START], "keeper.c": [_KEPT_BY_KEEPER], "execute.c": [_KEPT_BY_COMMAND]},
+    ),
 )

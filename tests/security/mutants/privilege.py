@@ -7,7 +7,7 @@ from isandbox_mutants.frame import Edit, Mutant, change, drop
 from isandbox_backends._shared.plan import Allow, IdMaps, IdUse, Landlock, Mode, ModeRecord
 from isandbox_backends.seccomp import ids, landlock
 
-_SAME_UID = {"keeper.c": [("SYS (setresgid, gid, gid, gid)", "0"), ("SYS (setresuid, uid, uid, uid)", "0")]}
+_SAME_UID = {"execute.c": [("SYS (setresgid, gid, gid, gid)", "0"), ("SYS (setresuid, uid, uid, uid)", "0")]}
 _RANGE_OF_ROOT, _ONE_RANGE = "0 0 65536", f"0 {ids.ROOT_RANGES.start} {ids.LENGTH}"
 
 IDS = (
@@ -69,7 +69,7 @@ PRIVILEGES = (
         "the helper dumpable",
         source={
             "confine.c": [('must (SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable", "");', "")],
-            "keeper.c": [
+            "execute.c": [
                 ("(r = SYS (prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)) < 0", "(r = SYS (prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0")
             ],
         },

@@ -51,12 +51,19 @@ class HostState:
             threads=threading.active_count(),
             descriptors=me.num_fds(),
             memory=me.memory_info().rss,
-            mounts=frozenset(" ".join(line.split()[3:6]) for line in _read("/proc/self/mountinfo").splitlines()),
+            mounts=frozenset(_mounts()),
             cgroups=frozenset(cgroups_of({me.pid})),
             listeners=frozenset(_listeners(me)),
             settings=frozenset(f"{name} is {_read(f'/proc/sys/{name}').strip()}" for name in _SETTINGS),
             process=frozenset(_own()),
         )
+
+
+def _mounts() -> Iterator[str]:
+    # The number first: a second mount on the same place is another one.
+    for line in _read("/proc/self/mountinfo").splitlines():
+        number, _, _, root, place, options, *_ = line.split()
+        yield f"{number} {root} {place} {options}"
 
 
 _SETTINGS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname", "vm/overcommit_memory")
@@ -85,8 +92,10 @@ def changes(before: HostState, after: HostState) -> list[str]:
 
 
 def others_may(found: Collection[str]) -> bool:
-    """Whether other programs of the machine may have made all of these `changes`: an engine mounts for its own containers."""
-    return all(change.startswith(("mounts: ", "settings: ")) for change in found)
+    """Whether other programs of the machine may have made all of these `changes`: an engine mounts for its own containers. A
+    mount that is made again is a new one. A setting is not: who sets it once and once more changes it once only.
+    """
+    return all(change.startswith("mounts: ") for change in found)
 
 
 async def settled(before: HostState, *, seconds: float | None = None) -> list[str]:
@@ -107,7 +116,7 @@ def cgroups_of(pids: Collection[int]) -> Iterator[str]:
 
 
 def contents(directory: Path) -> Mapping[str, str]:
-    """A directory and everything below it: kind, mode, owners, number of names, time of change, and the hash of a file's
+    """A directory and everything below it: inode, kind, mode, owners, number of names, time of change, and the hash of a file's
     bytes or the text of a link. What cannot be read is marked so.
     """
     found = {".": _mark(directory)}
@@ -126,7 +135,7 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]
 def _mark(path: Path) -> str:
     try:
         status = path.lstat()
-        mark = f"{status.st_mode:o} {status.st_uid}:{status.st_gid} {status.st_nlink} {status.st_mtime_ns}"
+        mark = f"{status.st_ino} {status.st_mode:o} {status.st_uid}:{status.st_gid} {status.st_nlink} {status.st_mtime_ns}"
         if stat.S_ISLNK(status.st_mode):
             return f"{mark} -> {os.readlink(path)}"
         if stat.S_ISREG(status.st_mode):

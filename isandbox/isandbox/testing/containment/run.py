@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 async def run_probe(probe: Probe, target: Target, *, thorough: bool = False) -> Finding:
     """One probe. What the target does not claim is not tried: where nothing stops an attack, it would really do what it tries.
 
-    ``thorough``: with ten times its time, and more rounds of what depends on chance. Where nothing is wrong but that the machine's
-    mounts or settings changed meanwhile, which another program may have done, it is tried once more.
+    ``thorough``: with ten times its time, and more rounds of what depends on chance. Where nothing is wrong but that there
+    are new mounts on the machine, which another program may have made, it is tried once more.
     Errors of the sandbox and the system become a finding; any other is a fault of the probe itself and comes out. Cancelled, it
     closes the probe's sandboxes first.
     """

@@ -96,6 +96,7 @@ def _victim(arena: Arena, comm: str, canary: str, opened: os.PathLike[str]) -> s
         victim = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", code, canary, comm],
             env={"CANARY": canary}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[file.fileno()],
+            process_group=0,  # a Ctrl-C is for the audit
         )  # fmt: skip
     arena.stack.callback(_end, victim)
     assert victim.stdout is not None
