@@ -8,12 +8,24 @@ import sandlock
 request = json.loads(sys.argv[1])
 limits = {name: value for name, value in request["limits"].items() if value is not None}
 box = sandlock.Sandbox(
-    fs_readable=["/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/dev"],
-    fs_writable=["/tmp"],
+    fs_readable=[
+        "/usr",
+        "/lib",
+        "/lib64",
+        "/bin",
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ssl",
+        "/proc",
+        "/dev/random",
+        "/dev/urandom",
+    ],
+    fs_writable=["/tmp", *(f"/dev/{name}" for name in ("full", "null", "ptmx", "pts", "tty", "zero"))],
     chroot="/",
     fs_mount={"/tmp": request["directory"]},
     cwd="/tmp",
     clean_env=True,
+    env={"HOME": "/tmp", "PATH": "/usr/local/bin:/usr/bin:/bin"},
     no_coredump=True,
     **limits,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import shlex
 import shutil
 import signal
@@ -118,7 +119,7 @@ class ToolBox:
         if given is None and tuple(argv[:3]) == _PROGRAM and len(argv[3]) > self.tool.longest:
             argv, given = [*_PROGRAM, _FROM_INPUT, *argv[4:]], argv[3].encode()
         line = self.tool.command(Call(argv, limit, self.directory, self.mounts, self.quotas))
-        began = time.monotonic()
+        began, burnt = time.monotonic(), _children_time()
         process = await asyncio.create_subprocess_exec(
             *line,
             stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
@@ -135,11 +136,22 @@ class ToolBox:
         return ExecResult(
             exit_code=status if status >= 0 else 128 - status,
             signal=number,
-            fault="timeout" if timed_out else None,
+            fault="timeout" if timed_out else self._fault(number),
             stdout_bytes=out[:max_output],
             stderr_bytes=err[:max_output],
             duration=time.monotonic() - began,
+            cpu_time=_children_time() - burnt,
         )
+
+    def _fault(self, number: int | None) -> str | None:
+        """None of them says why it ended a command: killed under a limit of memory counts as ended for that."""
+        return "oom" if number == signal.SIGKILL and self.quotas.memory is not None else None
+
+
+def _children_time() -> float:
+    """Seconds of CPU time of all that has ended and been waited for; what runs beside a command counts with it."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 async def _outcome(process: asyncio.subprocess.Process, given: bytes | None, limit: float) -> tuple[bytes, bytes, bool]:

@@ -9,20 +9,39 @@ import sys
 from pathlib import Path
 
 from benchmarks.containment.tool import PATH, Call, Tool
+from isandbox.policy import Quotas
 
 # A virtual environment with `pip install sandlock` in it: it is no dependency of ours.
 SANDLOCK = "SANDLOCK_PYTHON"
 
 
 class Bubblewrap(Tool):
-    """As people put it before a command: the whole host read-only, with what is private covered."""
+    """With every option that closes something, and the view that people start with: the whole host read-only, with what is
+    private covered. A filter of system calls is the caller's to write and to hand over: it brings none.
+    """
 
     name = "bubblewrap"
     offers = frozenset({"mounts", "workspace"})
-    _VIEW = ("--ro-bind", "/", "/", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/run")
+    _CLOSED = (
+        "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
+        "--clearenv", "--setenv", "PATH", PATH, "--hostname", "box",
+    )  # fmt: skip
+    _VIEW: tuple[str, ...] = (
+        "--ro-bind",
+        "/",
+        "/",
+        "--tmpfs",
+        "/tmp",
+        "--tmpfs",
+        "/home",
+        "--tmpfs",
+        "/root",
+        "--tmpfs",
+        "/run",
+    )
 
     def command(self, call: Call) -> list[str]:
-        line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", *self._VIEW]
+        line = ["bwrap", *self._CLOSED, *self._VIEW]
         line += ["--dev", "/dev", "--proc", "/proc", "--chdir", "/tmp"]
         for mount in call.mounts:
             line += ["--ro-bind" if mount.mode == "ro" else "--bind", mount.source, mount.target]
@@ -33,27 +52,44 @@ class Bubblewrap(Tool):
 
 
 class MinimalBubblewrap(Bubblewrap):
-    """Only programs and libraries, an empty environment, and nothing that can be written but scratch space."""
+    """The same with only programs and libraries, and nothing that can be written but scratch space."""
 
     name = "bubblewrap, minimal"
     _VIEW = (
         "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/sbin", "/sbin",
         "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache",
-        "--tmpfs", "/tmp", "--cap-drop", "ALL", "--disable-userns", "--unshare-user", "--clearenv", "--setenv", "PATH", PATH,
+        "--tmpfs", "/tmp",
     )  # fmt: skip
 
 
 class Firejail(Tool):
-    """Without a profile, which is about one program each, and with all that the command line can close."""
+    """Without a profile, which is about one program each, and with all that the command line can close. It has no option that
+    empties the environment; its limits are those of setrlimit(2) and an affinity.
+    """
 
     name = "firejail"
     longest = 4000
+    quotas = frozenset({"open_files", "file_size", "pids", "cpus"})
 
     def command(self, call: Call) -> list[str]:
+        quotas = {
+            "rlimit-nofile": call.quotas.open_files,
+            "rlimit-fsize": call.quotas.size("file_size"),
+            "rlimit-nproc": call.quotas.pids,
+            "cpu": ",".join(map(str, _first_cpus(call.quotas) or ())) or None,
+        }
+        default = Quotas()
+        asked = {
+            "rlimit-nofile": call.quotas.open_files != default.open_files,
+            "rlimit-nproc": call.quotas.pids != default.pids,
+        }
+        limits = [f"--{name}={value}" for name, value in quotas.items() if value is not None and asked.get(name, True)]
         return [
-            "firejail", "--quiet", "--noprofile", "--seccomp", "--caps.drop=all", "--nonewprivs", "--noroot", "--net=none",
-            "--private", "--private-dev", "--private-tmp", "--private-cwd=/tmp", "--disable-mnt", "--ipc-namespace", "--restrict-namespaces",
-            "--nodbus", "--nogroups", "--noinput", "--nosound", "--novideo", "--hostname=box", "--", *call.argv,
+            "firejail", "--quiet", "--noprofile", "--seccomp", "--seccomp.block-secondary", "--protocol=unix,inet,inet6,netlink",
+            "--caps.drop=all", "--nonewprivs", "--noroot", "--net=none", "--private", "--private-dev", "--private-tmp",
+            "--private-cwd=/tmp", "--private-etc=alternatives,ld.so.cache,localtime,ssl", "--disable-mnt", "--ipc-namespace",
+            "--restrict-namespaces", "--dbus-user=none", "--dbus-system=none", "--nogroups", "--noinput", "--nosound", "--novideo",
+            "--no3d", "--machine-id", "--hostname=box", *limits, "--", *call.argv,
         ]  # fmt: skip
 
     def version(self) -> str:
@@ -70,13 +106,14 @@ class Sandlock(Tool):
     """Its Python interface, with the paths of its own example, and in place of /tmp a directory of the box's own."""
 
     name = "sandlock"
-    quotas = frozenset({"memory", "pids", "open_files"})
+    quotas = frozenset({"memory", "pids", "open_files", "cpus"})
 
     def command(self, call: Call) -> list[str]:
         limits = {
             "max_memory": call.quotas.size("memory"),
             "max_processes": call.quotas.pids,
             "max_open_files": call.quotas.open_files,
+            "cpu_cores": _first_cpus(call.quotas),
         }
         request = {"argv": list(call.argv), "timeout": call.timeout, "directory": call.directory, "limits": limits}
         return [
@@ -100,6 +137,10 @@ class Sandlock(Tool):
 
 
 TOOLS: tuple[Tool, ...] = (Bubblewrap(), MinimalBubblewrap(), Firejail(), Sandlock())
+
+
+def _first_cpus(quotas: Quotas) -> list[int] | None:
+    return None if quotas.cpus is None else list(range(int(quotas.cpus)))
 
 
 def _first_line(*command: str) -> str:

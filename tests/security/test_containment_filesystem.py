@@ -21,15 +21,19 @@ EXCEPTIONS = {
     ("seccomp", "A09"): "to deny a name that is not there is refused when the sandbox is made",
     ("seccomp", "A26-mounted"): "declared among the weaknesses",
 }
-# What a machine may not have, in the probe's own words.
-NOTHING_TO_ATTACK = {"A14-open": "this host has none of the devices that are tried"}  # a build container
+# What a machine may not have, and how the probe's own words for it begin.
+NOTHING_TO_ATTACK = {
+    "A14-open": "this host has none of the devices that are tried",  # a build container
+    "A17-place": "commands are in no control group of the host",
+    "A18-name": "the host is called ",  # what says nothing
+}
 
 
 async def held(probe: Probe, type_: str) -> None:
     target = BackendTarget(type_)
     await target.look()
     found = await run_probe(probe, target)
-    if (found.outcome, found.detail) == ("VACUOUS", NOTHING_TO_ATTACK.get(probe.id)):
+    if found.outcome == "VACUOUS" and found.detail.startswith(NOTHING_TO_ATTACK.get(probe.id, "-")):
         return
     denies = target.capabilities.policy("workspace.deny").kind != "unsupported"
     excepted = (type_, probe.id) in EXCEPTIONS or (probe.id == "A08-deny" and not denies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from isandbox.backend import Backend
@@ -54,13 +54,28 @@ _NAMESPACES = {
     Layer.NET_NAMESPACE: 0x40000000,
 }
 
-# Of the sandbox's own user namespace. The kernel counts inotify for the user who made the namespace as well: 128 instances
-# for everything that this user runs. And a second layer under the filter: no user namespaces inside.
-_SYSCTLS = (
-    Sysctl("user/max_inotify_instances", "32"),
-    Sysctl("user/max_inotify_watches", "65536"),
-    Sysctl("user/max_user_namespaces", "0"),
-)
+_MOST_WATCHES = 65536
+
+
+@lru_cache(maxsize=1)
+def _sysctls() -> tuple[Sysctl, ...]:
+    """Of the sandbox's own user namespace.
+
+    The kernel counts inotify for the user who made the namespace as well: 128 instances for everything that this user runs, and
+    as many watches as a hundredth of the machine's memory holds (fs/notify/inotify/inotify_user.c), of which one sandbox has a
+    quarter at most. And a second layer under the filter: no user namespaces inside.
+    """
+    try:
+        with open("/proc/sys/fs/inotify/max_user_watches", "rb", buffering=0) as file:
+            watches = min(_MOST_WATCHES, int(file.read()) // 4)
+    except OSError:  # a kernel without inotify
+        watches = _MOST_WATCHES
+    return (
+        Sysctl("user/max_inotify_instances", "32"),
+        Sysctl("user/max_inotify_watches", str(watches)),
+        Sysctl("user/max_user_namespaces", "0"),
+    )
+
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -184,7 +199,7 @@ def compile_plan(
         ids.maps,
         outside(),
         *mount_plan(host_view(), workspace, mounts, scratch=_scratch_size(quotas)),
-        *_SYSCTLS,
+        *_sysctls(),
         *(() if Layer.UTS_NAMESPACE.word in policy.waive else (Hostname("sandbox"),)),
         *limit_records(quotas, hard_open_files=hard_open_files(), held=held),
         *affinity_records(policy, held),

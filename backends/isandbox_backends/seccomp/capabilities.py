@@ -23,7 +23,9 @@ _WEAKNESSES = (
 CAPABILITIES = Capabilities(
     isolation="os",
     quotas={
-        "pids": Enforcement("kernel", told="looked"),
+        "pids": Enforcement(
+            "kernel", note="with one id, commands that start or end meanwhile shift it by one each", told="looked"
+        ),
         "open_files": Enforcement("kernel", told="looked"),
         "file_size": Enforcement("kernel", told="exit"),
         "memory": Enforcement("watched", period=0.05, note=_MEMORY_NOTE),

@@ -27,12 +27,13 @@ async def main() -> None:
     package(Path(__file__).parent)
     from isandbox_mutants.build import Workshop, product_flags
     from isandbox_mutants.lab import RECORD, Lab
+    from isandbox_mutants.later import LATER
     from isandbox_mutants.table import LAYERS, MUTANTS
 
     from isandbox.testing.containment import all_probes
 
     begins = tuple(options.probes.split(","))
-    probes = [name for name in (*(probe.id for probe in all_probes()), RECORD) if name.startswith(begins)]
+    probes = [name for name in (*(probe.id for probe in all_probes()), LATER, RECORD) if name.startswith(begins)]
     chosen = [MUTANTS[name] for name in options.mutants] or list(LAYERS.get(options.layer) or MUTANTS.values())
     with tempfile.TemporaryDirectory(prefix="workshop-of-mutants-") as directory:
         os.chmod(directory, 0o755)  # noqa: S103

@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import resource
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from isandbox_mutants import later
 from isandbox_mutants.build import Workshop
 from isandbox_mutants.frame import Mutant, safe
 
@@ -23,6 +26,8 @@ from isandbox_backends._shared.plan import Record
 from isandbox_backends.seccomp import backend
 
 _A_GROUP = 54322
+_A_PRIORITY = 30
+_PRIORITIES = (resource.RLIMIT_NICE, resource.RLIMIT_RTPRIO)
 RECORD = "B09-record"
 HELD: tuple[Outcome, ...] = ("BLOCKED", "CONTAINED")
 
@@ -62,7 +67,7 @@ class Lab:
         """The mutant against these probes, until one turns red: one that holds in the product, and red twice, for what others
         do on this machine at the same moment may look like a change of the host.
         """
-        by_id = {probe.id: probe for probe in (*all_probes(), self._posture())}
+        by_id = {probe.id: probe for probe in (*all_probes(), later.probe, self._posture())}
         chosen = [by_id[name] for name in probes]
         with generous_host():
             for probe in chosen:
@@ -119,23 +124,40 @@ class Lab:
         assert not must_alter or not mutant.edits or any(altered), f"{mutant.name}: no plan was altered"
 
 
-async def seen_at_start(lab: Lab, mutant: Mutant) -> bool:
-    """Whether such a sandbox, with all its defaults, does not start: with everything that looks at itself in place."""
-    with lab.mutated(mutant):
-        return await _refused() is not None
+async def at_start(lab: Lab, mutant: Mutant) -> str:
+    """Why such a sandbox, with all its defaults, does not start when everything that looks at itself is in place, or nothing."""
+    with lab.mutated(mutant), generous_host():
+        return await _refused() or ""
 
 
 @contextlib.contextmanager
 def generous_host() -> Iterator[None]:
-    """As root: a host process with a group more, so that there is something to take away."""
+    """As root: a host process with a group more, and that may have better priorities, so that there is something to take away."""
+    if os.geteuid() != 0:
+        yield
+        return
     groups = os.getgroups()
-    if os.geteuid() == 0:
-        os.setgroups([*groups, _A_GROUP])
+    limits = {each: resource.getrlimit(each) for each in _PRIORITIES if can_raise_limits()}
+    os.setgroups([*groups, _A_GROUP])
+    for each in limits:
+        resource.setrlimit(each, (_A_PRIORITY, _A_PRIORITY))
     try:
         yield
     finally:
-        if os.geteuid() == 0:
-            os.setgroups(groups)
+        os.setgroups(groups)
+        for each, before in limits.items():
+            resource.setrlimit(each, before)
+
+
+def can_raise_limits() -> bool:
+    """CAP_SYS_RESOURCE of linux/capability.h, which a container's root may lack."""
+    effective = Path("/proc/self/status").read_text("ascii").partition("CapEff:")[2].split()[0]
+    return bool(int(effective, 16) >> 24 & 1)
+
+
+def may_have_priorities() -> bool:
+    """Whether the host's process may give itself better ones, so that there is something to forbid."""
+    return can_raise_limits() or all(resource.getrlimit(each)[1] != 0 for each in _PRIORITIES)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,8 @@ LIMITS = (
             "execute.c": [("if ((r = join_groups (c)) < 0 || (r = set_limits (c)) < 0)", "if ((r = set_limits (c)) < 0)")]
         },
     ),
-    Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),)),
+    # An ordinary user has none.
+    Mutant("no control group", patches=(("isandbox_backends.seccomp.backend:hold", _no_groups),), who="root"),
     Mutant(
         "the watcher does not look",
         source={"serve.c": [("if (commands && look_ns && now_ns () >= look_ns)", "if (0)")]},
@@ -89,6 +90,16 @@ ENDINGS = (
     Mutant(
         "a keeper that is no subreaper",
         source={"keeper.c": [("(r = SYS (prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) < 0", "(r = 0) < 0")]},
+    ),
+    Mutant(
+        "a stop is taken for an end",
+        source={
+            "keeper.c": [
+                ("info, WEXITED | WNOHANG | WNOWAIT | __WALL, 0)", "info, WEXITED | 2 | WNOHANG | WNOWAIT | __WALL, 0)"),
+                ("if (info->pid == 0 || info->code < CLD_TRAPPED)", "if (1)"),
+                ("SYS (wait4, pid, &status, __WALL, 0);", "SYS (wait4, pid, &status, __WALL | 2, 0);"),
+            ]
+        },
     ),
     Mutant("the umask of nobody", source={"execute.c": [("SYS (umask, 022);", "")]}),
     Mutant(

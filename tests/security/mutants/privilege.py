@@ -23,7 +23,7 @@ IDS = (
     Mutant("the host's own ids", (change(IdMaps, {"uid_map": _RANGE_OF_ROOT, "gid_map": _RANGE_OF_ROOT}),), who="root"),
     Mutant(
         "one range of ids for all sandboxes",
-        (change(IdMaps, {"uid_map": _ONE_RANGE, "gid_map": _ONE_RANGE}),),
+        (change(IdMaps, {"uid_map": _ONE_RANGE, "gid_map": _ONE_RANGE, "owner": ids.ROOT_RANGES.start + 1}),),
         who="root",
     ),
     Mutant(
@@ -94,7 +94,6 @@ _RIGHTS = {
     "remove": landlock.REMOVE_DIR | landlock.REMOVE_FILE,
     "make devices": landlock.MAKE_CHAR | landlock.MAKE_BLOCK,
     "make files": landlock.MAKE_REG | landlock.MAKE_DIR | landlock.MAKE_SYM | landlock.MAKE_FIFO | landlock.MAKE_SOCK,
-    "refer": landlock.REFER,
     "truncate": landlock.TRUNCATE,
     "control devices": landlock.IOCTL_DEV,
 }
@@ -104,4 +103,6 @@ LANDLOCK = (
     Mutant("Landlock without scopes", (change(Landlock, {"scopes": 0}),)),
     Mutant("Landlock: writes anywhere", (change(Allow, {"access": landlock.ALL}, path="/"),)),
     *(Mutant(f"Landlock without the right to {name}", (_allowing(right),)) for name, right in _RIGHTS.items()),
+    # The kernel denies this right also where a rule set does not handle it: it is given, everywhere.
+    Mutant("Landlock without the right to refer", (change(Allow, {"access": lambda now: now | landlock.REFER}, path="/"),)),
 )

@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from functools import lru_cache
 
 from isandbox_mutants.frame import NEWCGROUP, NEWIPC, NEWNET, NEWNS, NEWPID, NEWUSER, NEWUTS, Edit, Mutant, add, change, drop
@@ -101,6 +102,16 @@ def _without(attribute: int) -> Edit:
     return change(Bind, {"attributes": lambda now: now & ~attribute})
 
 
+def _writable_below(place: str) -> Edit:
+    """The caller's own mounts there."""
+
+    def altered(record: Record) -> Record:
+        is_one = isinstance(record, Bind) and record.target.startswith(place)
+        return replace(record, attributes=record.attributes & ~RDONLY) if is_one else record
+
+    return lambda records: [altered(record) for record in records]
+
+
 def _another_device() -> str:
     """One that everybody may open, where there is one."""
     for name in ("autofs", "fuse", "kvm", "vsock"):
@@ -124,6 +135,7 @@ MOUNTS = (
     ),
     Mutant("binds without nosuid", (_without(NOSUID),)),
     Mutant("binds without nodev", (_without(NODEV),)),
+    Mutant("what is mounted read-only may be written", (_writable_below("mnt/"),)),
     Mutant("devices executable", (_without(NOEXEC),)),
     Mutant("scratch space without nosuid and nodev", (change(Tmpfs, {"attributes": 0}),)),
     Mutant("the host's /proc", (_host_proc,), who="root"),
@@ -136,6 +148,7 @@ MOUNTS = (
     Mutant("/dev of the host", (_bound("/dev", attributes=NOSUID),)),
     Mutant("/dev/shm of the host", (add(Bind("/dev/shm", "dev/shm", NOSUID | NODEV)),)),
     Mutant("the host's root, at /host", (_bound("/", "host"),)),
+    Mutant("a harmless device outside /dev", (add(File("null"), Bind("/dev/null", "null", NOSUID | NOEXEC)),)),
     Mutant("a device more", (add(File(f"dev/{_DEVICE}"), Bind(f"/dev/{_DEVICE}", f"dev/{_DEVICE}", NOSUID | NOEXEC)),)),
     Mutant("/tmp shared between sandboxes", (_shared("tmp"),)),
     Mutant("the workspace shared between sandboxes", (_shared("workspace"),)),

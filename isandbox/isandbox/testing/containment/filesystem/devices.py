@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+from pathlib import Path
 
+from isandbox.policy import Mount
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.filesystem.hostfiles import number
 from isandbox.testing.containment.judge import REFUSED, judge
@@ -45,6 +48,11 @@ for path, status in below("/", most=20000):
     if stat.S_ISBLK(status.st_mode) or (stat.S_ISCHR(status.st_mode) and not harmless(status)):
         if path[5:] not in wanted:
             out[path] = "ok" if os.access(path, os.R_OK) or os.access(path, os.W_OK) else "EACCES"
+    elif stat.S_ISCHR(status.st_mode) and not path.startswith("/dev/") and opened(path) == "ok":
+        # TCGETS asks only. A device that is none of its business says ENOTTY: the request came to it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+        out["request to " + path] = call(NR["ioctl"], descriptor, 0x5401, ctypes.create_string_buffer(64))
+        os.close(descriptor)
 # To what they are: where this works on the host's own, nothing has happened to it.
 null = os.stat("/dev/null")
 out["chmod null"] = attempt(os.chmod, "/dev/null", stat.S_IMODE(null.st_mode))
@@ -63,7 +71,7 @@ if "ok" in (out["chmod null"], out["chown null"], out["unlink null"]):
 @probe("A14-open", "No device but the harmless ones can be opened", claim="devices")
 async def open_devices(arena: Arena) -> Verdict:
     """Memory, disks, virtual machines, terminals of the host and their like are not there or do not open; no other node is
-    found, and the harmless ones cannot be changed for others.
+    found, and the harmless ones cannot be changed for others, nor controlled under another name.
     """
     present = [name for name in _WANTED if _is_device(f"/dev/{name}")]
     if not present:
@@ -119,3 +127,38 @@ async def make_devices(arena: Arena) -> Verdict:
         "ENOSPC": "no user namespace",
     }
     return judge(out, controls, refused=REFUSED | {"useless", "ENOSPC"}, by=by)
+
+
+_MOUNTED = """
+controls["a file beside it"] = opened("/mnt/nodes/file")
+for name in nodes:
+    for flags in (os.O_RDONLY, os.O_WRONLY):
+        out["open %s, %d" % (name, flags)] = opened("/mnt/nodes/" + name, flags)
+"""
+
+
+@probe("A14-mounted", "A device node in a mounted directory is no device", claim="devices")
+async def mounted_devices(arena: Arena) -> Verdict:
+    """A node that lies in a directory of the host does not open where that is mounted. Anybody can make the one with number 0:0,
+    which no driver has: the kernel looks for one (ENXIO) only where a mount allows devices. Root's is also the node of /dev/zero.
+    """
+    place = arena.directory()
+    place.chmod(0o777)
+    (place / "file").write_text("x")
+    nodes = {"none": os.makedev(0, 0)} | ({"zero": os.makedev(1, 5)} if os.geteuid() == 0 else {})
+    for name, device in nodes.items():
+        os.mknod(place / name, stat.S_IFCHR | 0o666, device)
+        (place / name).chmod(0o666)
+    if (said := _errno_of_opening(place / "none")) != errno.ENXIO:
+        return Verdict("VACUOUS", detail=f"on the host's own temporary directory such a node says {said}")
+    box = await arena.create(mounts=[Mount(str(place), "/mnt/nodes")])
+    out, controls = await arena.attack(_MOUNTED, box=box, nodes=list(nodes))
+    return judge(out, controls, by={"EACCES": "mount without devices", "EROFS": "read-only mount"})
+
+
+def _errno_of_opening(path: Path) -> int | None:
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno
+    return None

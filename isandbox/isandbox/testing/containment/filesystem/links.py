@@ -63,6 +63,7 @@ def changes(file):
     yield "rename", attempt(os.rename, file, file + ".moved")
     yield "unlink", attempt(os.unlink, file)
     yield "link", attempt(os.link, file, file + ".link")
+    yield "link to another directory", attempt(os.link, file, os.path.dirname(file) + "/inner/link")
     yield "attribute", attempt(os.setxattr, file, "user.probe", b"1")
 
 def additions(top):

@@ -109,6 +109,25 @@ async def set_id(arena: Arena) -> Verdict:
     return judge(out, controls, refused=refused, by=by)
 
 
+_MADE = """
+controls["a file"] = attempt(lambda: os.close(os.open("/mnt/w/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)))
+controls["a directory"] = attempt(os.mkdir, "/mnt/w/directory", 0o777)
+for name in ("file", "directory"):
+    mode = stat.S_IMODE(os.stat("/mnt/w/" + name).st_mode)
+    out[name] = "others may write" if mode & 0o022 else "owner only"
+"""
+
+
+@probe("A21-mode", "What a command makes on the host is not for everybody to change", claim="privileges")
+async def modes(arena: Arena) -> Verdict:
+    """A file and a directory that are made with every permission in a mounted directory are not writable for group and others."""
+    place = arena.directory()
+    place.chmod(0o777)
+    box = await arena.create(mounts=[Mount(str(place), "/mnt/w", mode="rw")])
+    out, controls = await arena.attack(_MADE, box=box)
+    return judge(out, controls, refused={"owner only"}, by={"owner only": "umask"})
+
+
 def _privileged(place: Path) -> list[str]:
     """What there is below a directory of the host that gives somebody something."""
     found = []

@@ -114,14 +114,15 @@ _INHERITED = """
 controls["a variable"] = "ok" if os.environ.get("PATH") else "it has no PATH"
 for name in names:
     out[name] = "inherited" if name in os.environ else "ENOENT"
-sys.stdout.write(content("/proc/self/environ"))
+for pid in ("self", "1", str(os.getppid())):
+    sys.stdout.write(content("/proc/%s/environ" % pid))
 """
 _NAMES = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "SSH_AUTH_SOCK", "LD_PRELOAD_OF_A_TEST", "PYTHONSTARTUP")
 
 
 @probe("A04-inherited", "The host's environment is not inherited", claim="environment")
 async def inherited(arena: Arena) -> Verdict:
-    """Variables that are set in the process that makes the sandbox are not set inside."""
+    """Variables that are set in the process that makes the sandbox are not set inside, nor read from what keeps the command."""
     arena.stack.callback(restore, {name: os.environ.get(name) for name in _NAMES})
     os.environ.update({name: arena.canaries.new() for name in _NAMES})
     out, controls = await arena.attack(_INHERITED, names=list(_NAMES))

@@ -37,15 +37,26 @@ for path in paths:
         if out[name] == "ok":
             sys.stdout.write(content(name))
 """
+# A directory that must not be listed, and a program in it that must not run: it does nothing.
+_LIST_AND_RUN = """
+for name in ("", "/proc/1/root", "/../.."):
+    directory, ran = name + os.path.dirname(program), name + program
+    out["list " + directory] = attempt(os.listdir, directory)
+    out["run " + ran] = attempt(subprocess.call, [ran], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+"""
 
 
 @probe("A01", "Files in a home directory of the host cannot be read", claim="files")
 async def home(arena: Arena) -> Verdict:
     """Keys, tokens and histories that everybody may read do not open by their path, nor by links of /proc; nor is their
-    directory found by a search.
+    directory found by a search, or listed, or a program in it run.
     """
     paths = [str(arena.plant(name)[0]) for name in _HOME]
-    out, controls = await arena.attack(READ, paths=paths, token=arena.planted.name)
+    program = arena.planted / "program"
+    program.write_text("#!/bin/true\n")
+    program.chmod(0o755)
+    arena.seal()
+    out, controls = await arena.attack(_LIST_AND_RUN + READ, paths=paths, token=arena.planted.name, program=str(program))
     return judge(out, controls, by={"EACCES": "no permission"})
 
 

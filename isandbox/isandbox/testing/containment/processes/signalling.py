@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from dataclasses import replace
+from pathlib import Path
 
-from isandbox.testing.containment.arena import Arena
+from isandbox.testing.containment.arena import Arena, Box
+from isandbox.testing.containment.judge import judge
 from isandbox.testing.containment.processes.attacks import TOLD_APART, host_victim, judge_by_process
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
-from isandbox.testing.containment.victim import LEAST_PID, Victim, inhabitant
+from isandbox.testing.containment.victim import LEAST_PID, Inhabitant, Victim, inhabitant
 
 # What is sent to a process that the probe did not start is signal 0. To everybody goes SIGURG, which does nothing to who does not
 # ask for it, and only when the victim is out of reach by its number.
@@ -95,13 +98,38 @@ def _is_no_number_inside(pid: int) -> bool:
     return pid >= LEAST_PID
 
 
+# The end is asked for by the loop: of two signals that wait Python handles the one with the lower number first.
 _LISTENER = """
-import os, signal, time
+import signal, time
+ended = []
 signal.signal(signal.SIGURG, lambda *_: print("heard", flush=True))
-signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
-for _ in range(60):
-    time.sleep(1)
+signal.signal(signal.SIGUSR2, lambda *_: ended.append(1))
+for _ in range(1200):
+    if ended:
+        break
+    time.sleep(0.05)
 """
+
+_UNSEEN = Verdict("VACUOUS", detail="the host does not see processes of this sandbox, so it cannot end the listener")
+
+
+async def _listener(arena: Arena, box: Box) -> Inhabitant | None:
+    """One that listens already, for a signal that comes before is lost; none where the host does not see it do so."""
+    other = await inhabitant(arena, box, program=_LISTENER)
+    for _ in range(500 if other.seen else 0):
+        if _catches(other.seen[0].pid, signal.SIGUSR2):  # the last that it asks for
+            return other
+        await asyncio.sleep(0.02)
+    return None
+
+
+def _catches(pid: int, number: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
 
 _NEIGHBOURS = r"""
 for directory in sorted(os.listdir("/proc")):
@@ -117,9 +145,9 @@ async def neighbours(arena: Arena) -> Verdict:
     """A process of a second sandbox does not appear in the first one's /proc, its number on the host means nothing there, and a
     signal to everybody does not get to it.
     """
-    other = await inhabitant(arena, await arena.create(), program=_LISTENER)
-    if not other.seen:
-        return Verdict("VACUOUS", detail="the host does not see processes of this sandbox, so it cannot end the listener")
+    other = await _listener(arena, await arena.create())
+    if other is None:
+        return _UNSEEN
     out, controls = await arena.attack(_NEIGHBOURS, marker=other.marker)
     targets = [[process.pid, [0]] for process in other.seen if _is_no_number_inside(process.pid)]
     sent, heard = await arena.attack(_SEND, targets=targets)
@@ -132,3 +160,25 @@ async def neighbours(arena: Arena) -> Verdict:
     if "heard" in result.stdout:
         return Verdict("LEAK", detail="a signal to everybody reached the other sandbox")
     return replace(verdict, outcome="CONTAINED")
+
+
+_TO_THE_GROUP = """
+signal.signal(signal.SIGURG, signal.SIG_IGN)
+out["to its group"] = attempt(os.kill, 0, signal.SIGURG)
+controls["to itself"] = attempt(os.kill, os.getpid(), 0)
+"""
+
+
+@probe("B03-command", "A signal to its group does not leave a command", claim="lifetime")
+async def commands(arena: Arena) -> Verdict:
+    """Two commands of one sandbox are of two process groups: what a shell sends to its own when it ends reaches nobody else."""
+    box = await arena.box()
+    other = await _listener(arena, box)
+    if other is None:
+        return _UNSEEN
+    out, controls = await arena.attack(_TO_THE_GROUP, box=box)
+    other.seen[0].send_signal(signal.SIGUSR2)
+    result = await other.result()
+    if "heard" in result.stdout:
+        return Verdict("LEAK", detail=f"the other command heard it; {out['to its group']}")
+    return judge(out, controls, refused={"ok"}, by={"ok": "a group of its own"}, stopped="CONTAINED")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from isandbox.testing.containment.arena import Arena
 from isandbox.testing.containment.judge import judge
 from isandbox.testing.containment.records import Verdict
 from isandbox.testing.containment.registry import probe
+from isandbox.testing.containment.victim import inhabitant
 
 _TYPE = r"""
 import fcntl, pty, termios
@@ -43,12 +46,21 @@ out.update(answers)
 
 @probe("B06", "Nothing can be typed into a terminal", claim="terminal")
 async def terminal_injection(arena: Arena) -> Verdict:
-    """A command has no controlling terminal and none on its descriptors; TIOCSTI, TIOCLINUX and TIOCCONS are refused even on a
+    """A command has no controlling terminal, none on its descriptors, and is not of the caller's session; TIOCSTI, TIOCLINUX and TIOCCONS are refused even on a
     terminal of its own, as they would be needed for the caller's, whatever stands in the upper half of the request.
     """
     out, controls = await arena.attack(_TYPE)
+    for process in (await inhabitant(arena, await arena.box())).seen:
+        # Of the caller's session is who has the caller's terminal, if there is one.
+        out["session"] = "the caller's" if os.getsid(process.pid) == os.getsid(0) else "its own"
     # EIO is the kernel's own answer to TIOCSTI where the sysctl legacy_tiocsti is 0; EINVAL to TIOCLINUX on what is no console.
     own = {f"TIOCLINUX with {high:x}" for high in (0, 1 << 32, 0xDEADBEEF << 32)}
     answers = {name: "ENOTTY" if name in own and answer == "EINVAL" else answer for name, answer in out.items()}
-    by = {"ENXIO": "no controlling terminal", "ENOTTY": "no terminal", "EPERM": "system call filter", "EIO": "legacy_tiocsti"}
-    return judge(answers, controls, refused={"EPERM", "EACCES", "EIO", "ENXIO", "ENOTTY", "ENOENT"}, by=by)
+    by = {
+        "ENXIO": "no controlling terminal",
+        "ENOTTY": "no terminal",
+        "EPERM": "system call filter",
+        "EIO": "legacy_tiocsti",
+        "its own": "an own session",
+    }
+    return judge(answers, controls, refused={"EPERM", "EACCES", "EIO", "ENXIO", "ENOTTY", "ENOENT", "its own"}, by=by)

@@ -4,6 +4,7 @@ Each bomb has a bound of its own on bytes, counts and seconds, so that a sandbox
 """
 
 from isandbox.testing.containment.resources import commands as commands
+from isandbox.testing.containment.resources import counted as counted
 from isandbox.testing.containment.resources import cpu as cpu
 from isandbox.testing.containment.resources import descriptors as descriptors
 from isandbox.testing.containment.resources import disk as disk

@@ -45,35 +45,6 @@ for at in range(count):
 out["mq"] = names if names else word(ctypes.get_errno())
 controls["something of its own"] = opened("/proc/self/status")
 """
-_COUNTED = """
-kept = []
-def flood(make):
-    number = 0
-    for _ in range(count):
-        fd = make()
-        if fd < 0:
-            break
-        kept.append(fd)
-        number += 1
-    return number
-import pty
-def terminal():
-    try:
-        return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
-    except OSError:
-        return -1
-out["inotify"] = flood(lambda: libc.inotify_init1(0o2000000))
-out["epoll"] = flood(lambda: libc.epoll_create1(0o2000000))
-out["eventfd"] = flood(lambda: libc.eventfd(0, 0o2000000))
-out["timerfd"] = flood(lambda: libc.timerfd_create(1, 0o2000000))
-out["terminals"] = flood(terminal)
-controls["some were made"] = "ok" if out["eventfd"] > 10 else str(out["eventfd"])
-sys.stdout.write("full\\n"); sys.stdout.flush()
-open("full", "w").close()
-end = time.monotonic() + 15
-while not os.path.exists("seen") and time.monotonic() < end:
-    time.sleep(0.02)
-"""
 
 
 @probe("C17", "Shared memory, semaphores and queues go with the sandbox", claim="ipc")
@@ -133,54 +104,3 @@ def _seen_while_it_is_there(key: int) -> bool:
     finally:
         if number >= 0:
             libc.shmctl(number, 0, None)  # IPC_RMID
-
-
-@probe("C17-counted", "Who takes all descriptors of a kind leaves the host its own", claim="processes")
-async def counted(arena: Arena) -> Verdict:
-    """While a command holds as many watches, timers and terminals as it gets, the host process can make each."""
-    sandbox = await arena.sandbox()
-    checks = Checks()
-    checks.control("the host could before", not (missing := _refused_to_the_host()), missing)
-    process = await sandbox.start(["python3", "-I", "-c", _program()], timeout=30.0)
-    async for stream, chunk in process:
-        if stream == "stdout" and b"full" in chunk:
-            break
-    missing = _refused_to_the_host()
-    await sandbox.write("seen", b"")
-    result = await process.wait()
-    arena.saw(result)
-    checks.control("some were made", result.exit_code == 0, result.stderr[-200:])
-    checks.hold("the host still can", not missing, missing)
-    return checks.verdict("CONTAINED", "counted for the sandbox's own user")
-
-
-def _program() -> str:
-    from isandbox.testing.containment.inside import program
-
-    return program(_COUNTED, {"count": 200})
-
-
-def _refused_to_the_host() -> list[str]:
-    """Kinds of descriptor that this process cannot make now."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    kinds = {
-        "inotify": lambda: libc.inotify_init1(os.O_CLOEXEC),
-        "epoll": lambda: libc.epoll_create1(os.O_CLOEXEC),
-        "timerfd": lambda: libc.timerfd_create(1, os.O_CLOEXEC),
-        "terminal": _terminal,
-    }
-    refused = []
-    for name, make in kinds.items():
-        fd = make()
-        if fd < 0:
-            refused.append(name)
-        else:
-            os.close(fd)
-    return refused
-
-
-def _terminal() -> int:
-    try:
-        return os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return -1

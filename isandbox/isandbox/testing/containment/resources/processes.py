@@ -118,7 +118,8 @@ async def full_sandbox(arena: Arena) -> Verdict:
         if refused >= 3 or bomb.done():
             break
         await asyncio.sleep(0.02)
-    checks.hold("it is full", refused >= 3, refused)
+    # Where each command has a sandbox of its own, another one is not refused: then nothing is shown.
+    (checks.hold if isinstance(box, ISandbox) else checks.control)("it is full", refused >= 3, refused)
     if isinstance(box, ISandbox):
         checks.hold("a file is read", await box.read("kept") == b"kept")
         checks.hold("it can be looked at", (await box.metrics()).processes > 0)
