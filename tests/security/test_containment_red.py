@@ -277,6 +277,7 @@ PLANS: list[tuple[str, Alter]] = [
     ("C03-unmapped", no_memory),
     ("C05", plan(unsized)),
     ("C05-names", plan(unsized)),
+    ("C05-size", without(1)),
     ("C06", sparse_is_read),
     ("C07", without(7)),
     ("C08", without(pids=0)),
