@@ -66,7 +66,7 @@ def mount_plan(
         inside += [_bind(workspace), *covers.after.pop(WORKSPACE, ())]
     # Last, over the tmpfs itself: from here on /tmp is only its own directory of it.
     plan = [*_same_for_all(view, scratch), *inside, Rebind("tmp/tmp", "tmp")]
-    return plan + _callers(mounts, plan, covers.after)
+    return plan + _callers(mounts, plan, covers.after) if mounts else plan
 
 
 def _all_differ(sources: Sequence[Source]) -> None:
