@@ -16,7 +16,21 @@ pytestmark = [pytest.mark.native, pytest.mark.full]
 PROBES = [one for one in all_probes() if one.group in {"resources", "interface"}]
 # What a command alone can show.
 BY_COMMANDS = {
-    *("C01", "C02", "C03-scratch", "C05", "C05-names", "C07", "C07-host", "C08", "C08-full", "C10", "C10-time", "C10-widen"),
+    *(
+        "C01",
+        "C02",
+        "C03-scratch",
+        "C05",
+        "C05-names",
+        "C05-size",
+        "C07",
+        "C07-host",
+        "C08",
+        "C08-full",
+        "C10",
+        "C10-time",
+        "C10-widen",
+    ),
     *("C11", "C11-quota", "C13", "C14", "C15", "C16", "C17", "C18", "C20", "C22", "F15", "F23"),
 }
 
