@@ -277,7 +277,7 @@ class HelperClient:
 
     def _ended(self, timeout: float) -> bool:
         if self._pidfd < 0:
-            return self.pid is None or _ended_within(self.pid, timeout)
+            return self.pid is None or ended_within(self.pid, timeout)
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(timeout * 1000))
@@ -322,10 +322,10 @@ class HelperClient:
         launcher, self._launcher = self._launcher, 0
         if not launcher or launcher == self.pid:
             return
-        if not _ended_within(launcher, timeout):
+        if not ended_within(launcher, timeout):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(launcher, signal.SIGKILL)
-            if not _ended_within(launcher, timeout):
+            if not ended_within(launcher, timeout):
                 log.warning("the helper's launcher %s does not end; it is stuck in the kernel", launcher)
 
     def __del__(self) -> None:
@@ -358,7 +358,7 @@ def _not_started(error: OSError) -> HelperStartError:
     return HelperStartError(error.errno or 0, "the helper", "could not be started")
 
 
-def _ended_within(pid: int, timeout: float) -> bool:
+def ended_within(pid: int, timeout: float) -> bool:
     """Without a pidfd: ask until it has ended, and reap it."""
     until, pause = time.monotonic() + timeout, 0.0001
     with contextlib.suppress(ChildProcessError):  # reaped by somebody else

@@ -94,22 +94,21 @@ def verified(wanted: Expected, hello: Hello) -> Mapping[str, str]:
 
 def told(wanted: Expected, hello: Hello) -> Mapping[str, str]:
     """The words of ``info.layers``, without a judgement."""
-    words = {}
-    for layer in Layer:
-        report = hello.layers.get(layer)
-        if report is not None and report.verdict is Verdict.ENFORCED:
-            if layer is Layer.SPLIT_UID:
-                words[layer.word] = wanted.ids.told
-                continue
-            more = {Layer.LANDLOCK: landlock_rights(hello.landlock_abi), Layer.SECCOMP: f"profile {wanted.profile}"}.get(layer)
-            words[layer.word] = "enforced" + (f" ({more})" if more else "")
-        else:
-            planned = report is None or report.verdict is not Verdict.NOT_PLANNED
-            of_ids = layer in _NEED_IDS and not planned and not wanted.ids.split
-            why = "waived" if layer.word in wanted.waived else found(layer, hello)
-            words[layer.word] = wanted.ids.told if of_ids else f"absent ({why})"
-    words["distinct_ids"] = wanted.ids.distinct
-    return MappingProxyType(words)
+    words = {layer.word: _word(layer, wanted, hello) for layer in Layer}
+    return MappingProxyType({**words, "distinct_ids": wanted.ids.distinct})
+
+
+def _word(layer: Layer, wanted: Expected, hello: Hello) -> str:
+    report = hello.layers.get(layer)
+    verdict = None if report is None else report.verdict
+    if verdict is Verdict.ENFORCED:
+        if layer is Layer.SPLIT_UID:
+            return wanted.ids.told
+        more = {Layer.LANDLOCK: landlock_rights(hello.landlock_abi), Layer.SECCOMP: f"profile {wanted.profile}"}.get(layer)
+        return f"enforced ({more})" if more else "enforced"
+    if layer in _NEED_IDS and verdict is Verdict.NOT_PLANNED and not wanted.ids.split:
+        return wanted.ids.told
+    return f"absent ({'waived' if layer.word in wanted.waived else found(layer, hello)})"
 
 
 def found(layer: Layer, hello: Hello) -> str:

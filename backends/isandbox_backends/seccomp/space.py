@@ -16,7 +16,7 @@ from errno import EACCES, EINVAL, ENOSYS, EPERM
 from signal import SIGCHLD, SIGKILL, SIGPIPE
 from typing import TYPE_CHECKING
 
-from isandbox_backends._shared.client import HelperClient, HelperStartError
+from isandbox_backends._shared.client import HelperClient, HelperStartError, ended_within
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord
 from isandbox_backends.seccomp.subordinate import PROGRAMS, Grant, Refused
@@ -173,7 +173,7 @@ def _spawn(program: str, pid: int, lines: Sequence[Line]) -> tuple[int, int]:
 
 def _outcome(child: int, words: int, deadline: float) -> str:
     """Wait for its end, which is by force at the deadline; what it had to say."""
-    if not _ended(child, deadline):
+    if not ended_within(child, deadline - time.monotonic()):
         _kill(child)
         return ""
     with contextlib.suppress(BlockingIOError):
@@ -181,18 +181,7 @@ def _outcome(child: int, words: int, deadline: float) -> str:
     return "it said nothing"
 
 
-def _ended(child: int, deadline: float) -> bool:
-    pause = 0.0002
-    with contextlib.suppress(ChildProcessError):  # a host that ignores SIGCHLD: waiting is over when it has ended
-        while os.waitpid(child, os.WNOHANG) == (0, 0):
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(pause)
-            pause = min(2 * pause, 0.01)
-    return True
-
-
 def _kill(child: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):  # its real uid is ours, so that we may
         os.kill(child, SIGKILL)
-    _ended(child, time.monotonic() + _END_TIMEOUT)
+    ended_within(child, _END_TIMEOUT)

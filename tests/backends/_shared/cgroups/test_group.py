@@ -263,3 +263,4 @@ def test_bytes_may_be_rounded_down_to_a_page() -> None:
     write = kernel.write
     kernel.write = lambda path, text: write(path, str(int(text) & ~0xFFFF) if "memory." in path else text)
     SandboxGroup(place, "isandbox-x", Limits(memory=(64 << 20) + 4097), kernel).make()
+    assert any("isandbox-x" in group for group in kernel.groups)
