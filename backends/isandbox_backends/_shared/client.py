@@ -7,20 +7,16 @@ import os
 import select
 import signal
 import socket
-import threading
-import time
 from collections.abc import Iterable, Mapping
 
-from isandbox._text import plain
 from isandbox_backends._shared.helper import HelperProgram
 from isandbox_backends._shared.host_process import forget, log, remember
-from isandbox_backends._shared.link import HelperLink
+from isandbox_backends._shared.link import SEND_TIMEOUT, HelperLink, HelperStartError
 from isandbox_backends._shared.plan import Record, encode_plan
 from isandbox_backends._shared.portable import open_process
 from isandbox_backends._shared.protocol import (
     FEATURE_FDS,
     PROTOCOL_VERSION,
-    Decoder,
     Hello,
     Launched,
     ProtocolError,
@@ -29,20 +25,11 @@ from isandbox_backends._shared.protocol import (
 )
 from isandbox_backends._shared.spawn import NOTHING, collect, ended_within, spawn
 
-# A helper that does not read its socket for this long is lost; it never blocks on a command's account.
-_SEND_TIMEOUT = 5.0
+__all__ = ["HelperClient", "HelperStartError"]
+
 _END_TIMEOUT = 2.0
 # A launcher ends by itself once the sandbox's first process is made, or when we are gone.
 _LAUNCH_TIMEOUT = 1.0
-
-
-class HelperStartError(Exception):
-    """The helper could not do its plan. ``stage`` and ``subject`` are its words, ``errno`` the kernel's."""
-
-    def __init__(self, errno: int, stage: str, subject: str) -> None:
-        self.errno, self.stage, self.subject = errno, stage, subject
-        what = f"{stage} {plain(subject)}".strip() if subject else stage
-        super().__init__(f"{what}: {os.strerror(errno)}" if errno else what)
 
 
 class HelperClient(HelperLink):
@@ -61,21 +48,18 @@ class HelperClient(HelperLink):
         *,
         names: tuple[str, ...] = (),
     ) -> None:
-        super().__init__()
-        self.hello: Hello | None = None
-        self.pid: int | None = None
-        self._decoder = Decoder()
         self._launcher = 0
         encoded = encode_plan(plan)
         try:
-            self._socket, theirs = socket.socketpair()
+            ours, theirs = socket.socketpair()
         except OSError as error:
             raise _not_started(error) from error
+        super().__init__(ours)
         remember(self)  # now, not when the sandbox is there: another thread may fork during the start
         try:
             with theirs:
                 self._launcher = spawn(program, encoded, {**inherited, 4: theirs.fileno()}, names)
-            self._socket.settimeout(_SEND_TIMEOUT)
+            self._socket.settimeout(SEND_TIMEOUT)
         except OSError as error:
             self._socket.close()
             raise _not_started(error) from error
@@ -120,25 +104,11 @@ class HelperClient(HelperLink):
             self.pid = pid
             self._pidfd = open_process(pid)
 
-    def wait_ready(self, deadline: float) -> None:
-        """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
-        while not self._heard(deadline):
-            pass
-
     def wait_launched(self, deadline: float) -> int:
         """Blocking: until there is a first process; its pid. Raises as `wait_ready`."""
         while self.pid is None:
             self._heard(deadline)
         return self.pid
-
-    def _heard(self, deadline: float) -> bool:
-        """Wait for news; true when the helper is ready."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        left = deadline - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
-            raise HelperStartError(0, "no answer", "in the time that a start may take")
-        return self.receive()
 
     def hang_up(self) -> int:
         """Close the control socket, which ends the helper and everything in it. Returns a pidfd to wait for, or -1."""
@@ -184,9 +154,7 @@ class HelperClient(HelperLink):
         self._let_go(ended=ended)
 
     def _let_go(self, *, ended: bool) -> None:
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
+        self._close_pidfd()
         if self.pid is not None:
             if ended:
                 collect(self.pid)
@@ -227,15 +195,6 @@ class HelperClient(HelperLink):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def abandon(self) -> None:
-        """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
-        self._lock, self._ending = threading.Lock(), threading.Lock()  # another thread of the parent may have held them
-        self._closed = True
-        self._socket.close()
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
-
     def _reap_launcher(self, timeout: float) -> None:
         """It ends by itself, in a moment. One that does not (a mount source on a dead file server) is ended by force."""
         launcher, self._launcher = self._launcher, 0
@@ -246,12 +205,6 @@ class HelperClient(HelperLink):
                 os.kill(launcher, signal.SIGKILL)
             if not ended_within(launcher, timeout):
                 log.warning("the helper's launcher %s does not end; it is stuck in the kernel", launcher)
-
-    def __del__(self) -> None:
-        # A client that was dropped: the socket closes itself, this is an int.
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
 
 
 def _not_started(error: OSError) -> HelperStartError:
