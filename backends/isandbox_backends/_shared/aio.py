@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from isandbox.records import ExecResult, Stream
-    from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
+    from isandbox_backends._shared.link import HelperLink
 
 # Chunks that wait for an iteration; past it the pipe fills and the command is slowed.
 _QUEUE_LIMIT = 1 << 20
@@ -30,7 +30,7 @@ _QUEUE_LIMIT = 1 << 20
 class AsyncProcess(IProcess):
     """A command of a native sandbox. Its output is read while somebody waits or iterates, not before."""
 
-    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+    def __init__(self, client: HelperLink, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()

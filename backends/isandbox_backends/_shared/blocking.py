@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from isandbox.records import ExecResult, Stream
-    from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
+    from isandbox_backends._shared.link import HelperLink
 
 # Milliseconds. A Ctrl-C between Python's own look for signals and the system call would else wait for the next output.
 _LOOK = 500
@@ -34,7 +34,7 @@ _LOOK = 500
 class BlockingProcess(IProcess):
     """A command of a native sandbox. Nothing is read before somebody waits or iterates: the pipe is the back-pressure."""
 
-    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+    def __init__(self, client: HelperLink, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._pump_lock = threading.RLock()
         self._stdin_lock = threading.Lock()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from isandbox.command import ProcessSpec
     from isandbox.records import Stream
     from isandbox_backends._shared.cgroups import CommandGroup, SandboxGroup
-    from isandbox_backends._shared.client import HelperClient
+    from isandbox_backends._shared.link import HelperLink
 
 # Linux: what a pipe holds unless told otherwise, and what it may be told without privileges (fs.pipe-max-size).
 PIPE_DEFAULT = 65_536
@@ -74,7 +74,7 @@ class Endpoints:
         """In a forked child: a copy of our end of stdin would keep it open when the parent closes it."""
         self.close()
 
-    def give_up(self, client: HelperClient) -> None:
+    def give_up(self, client: HelperLink) -> None:
         """Nobody will have a handle on this command: end it, whether it has started or not."""
         if self.id:
             client.kill(self.id, "cancelled")
@@ -115,7 +115,7 @@ class OutputReader:
 
 
 def start_command(
-    client: HelperClient,
+    client: HelperLink,
     spec: ProcessSpec,
     env: Mapping[str, str],
     cwd: str,
