@@ -128,8 +128,8 @@ class LocalBackend(NativeBackend):
             raise ConfigurationError(f"workspace: {plain(path)} is not a directory")
         helper = python_helper() if python else None
         # A detached one's is made when it is registered: until then nobody would know whose it is.
-        id = new_id(self.name)
-        base = scratch_path(id) if request.detached else make_scratch(*_PLACES)
+        own = new_id(self.name)
+        base = scratch_path(own) if request.detached else make_scratch(*_PLACES)
         workspace = path or f"{base}/workspace"
         return Blueprint(
             backend=self.name,
@@ -145,7 +145,7 @@ class LocalBackend(NativeBackend):
             made=(*(f"{base}/{name}" for name in _PLACES), base),
             helper=helper,
             holding=holding,
-            id=id,
+            id=own,
         )
 
 

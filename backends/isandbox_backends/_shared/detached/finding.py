@@ -39,8 +39,8 @@ def list_sandboxes(backend: str) -> list[SandboxSummary]:
     if state is not None:
         with state:
             listing = state.register.list()
-            for id, error in listing.damaged.items():
-                log.warning("sandbox %s is not listed: %s", id, error)
+            for name, error in listing.damaged.items():
+                log.warning("sandbox %s is not listed: %s", name, error)
             now = MACHINE.now()
             found += [_detached(state, entry, now) for entry in listing.entries if entry.backend == backend and _was(entry)]
     return found
@@ -93,7 +93,8 @@ def kill_sandbox(backend: str, id: str) -> bool:
     owned = [helper for helper in first_processes() if helper.id == id and _is_users(helper)]
     if not owned or owned[0].backend != backend:
         raise SandboxNotFoundError(f"there is no sandbox {id} of this user's here")
-    return any([_kill_owned(helper) for helper in owned])
+    killed = [_kill_owned(helper) for helper in owned]
+    return any(killed)
 
 
 def _kill_owned(helper: NamedHelper) -> bool:

@@ -46,12 +46,12 @@ def _of_register(backend: str) -> Iterator[str]:
             if not known and finish(state, entry.id, entry.resources):
                 yield entry.id
         entered = {entry.id for entry in listing.entries} | set(listing.damaged)
-        for id in state.places.ids():
+        for name in state.places.ids():
             # What nobody has entered, nobody can come to use: the entry is made before the directory has its name.
-            if id not in entered and state.register.get(id) is None and not state.places.is_alive(id):
+            if name not in entered and state.register.get(name) is None and not state.places.is_alive(name):
                 with contextlib.suppress(StateError):
-                    if state.places.remove(id):
-                        yield id
+                    if state.places.remove(name):
+                        yield name
         yield from state.places.remove_leftovers()
         state.register.forget()
 
