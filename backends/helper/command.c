@@ -5,6 +5,7 @@ volatile u32 commands_alive;
 
 static struct command *spare; /* the last freed one: the next command starts on warm pages */
 
+#define START_KNOWN (START_STDIN | START_MERGE | START_SCRIPT | START_WANT_STARTED)
 #define SWEEP_FIRST_NS 2000000ull
 #define SWEEP_LIMIT_NS 900000000ull
 
@@ -99,6 +100,8 @@ parse_request (struct command *c, const u8 *payload, size_t len)
     refuse ("string counts");
   if (c->start.joins > MAX_JOINS || c->start.meters >= 1u << METERS)
     refuse ("cgroup descriptors");
+  if (c->start.flags & ~START_KNOWN)
+    refuse ("flags");
   size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
   c->request = c->inline_request;
   c->request_bytes = vectors + strings;

@@ -32,10 +32,8 @@ from isandbox_backends._shared.protocol import (
     Reply,
     StartFailed,
     StartFlag,
-    encode_kill,
-    encode_signal,
-    encode_start,
 )
+from isandbox_backends._shared.requests import encode_kill, encode_signal, encode_start
 
 # A helper that does not read its socket for this long is lost; it never blocks on a command's account.
 _SEND_TIMEOUT = 5.0
