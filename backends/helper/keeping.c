@@ -1,8 +1,6 @@
 /* What is kept of commands that have ended, and the bounds of it. */
 #include "relay.h"
 
-#define EBUSY 16
-
 /* The oldest ended one that can still be attached to. */
 static struct relay *
 oldest_ended (void)

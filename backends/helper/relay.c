@@ -1,9 +1,7 @@
 /* From relayed commands into their rings: making them, reading what they write and what their keepers report. */
-#include "relay.h"
 #include "loop.h"
+#include "relay.h"
 
-#define EIO 5
-#define FIONREAD 0x541B
 /* What a terminal may hold on its way to us when its command ends: the kernel's buffers of one (drivers/tty). */
 #define TERMINAL_HOLDS (64u << 10)
 
@@ -50,6 +48,20 @@ open_pipe (int reading, int *ours, int *theirs)
   *ours = ends[!reading];
   *theirs = ends[reading];
   viewer_own (*ours);
+  return 0;
+}
+
+/* The keeper's pipe, which is nobody else's. */
+static long
+open_reports (struct relay *r, int *report)
+{
+  int ends[2];
+  long e = SYS (pipe2, ends, O_CLOEXEC);
+  if (e < 0)
+    return e;
+  r->status = ends[0];
+  *report = ends[1];
+  viewer_own (r->status);
   return 0;
 }
 
@@ -152,6 +164,7 @@ hand_over (struct relay *r, struct command *c, int report, const int *theirs)
   c->fd_in = theirs[0];
   c->fd_out = theirs[1];
   c->fd_err = theirs[2];
+  c->start.flags |= START_WANT_STARTED;
   c->relay = r;
 }
 
@@ -164,7 +177,7 @@ relay_begin (struct command *c)
     return -ENOMEM;
   long e = make_rings (r);
   if (e >= 0)
-    e = open_pipe (1, &r->status, &report);
+    e = open_reports (r, &report);
   if (e >= 0)
     e = open_streams (r, theirs);
   if (e >= 0 && !(r->viewers = viewer_make (c->client, c->start.id)))
@@ -336,12 +349,12 @@ turn (struct relay *r)
   if (loop_got (r->slot_status))
     take_reports (r);
   for (u32 i = 0; i < r->sources; i++)
-    if (r->source[i].fd >= 0 && (loop_got (r->source[i].slot) || (r->ended && r->source[i].settled != r->source[i].ring.written)))
+    if (r->source[i].fd >= 0 && (loop_got (r->source[i].slot) || (r->ended && r->source[i].settled > r->source[i].ring.written)))
       read_source (r, (int) i);
   viewers_turn (r);
   if (!relay_kept (r) && !r->viewers)
     end_streams (r); /* nobody is at the terminal any more: the kernel hangs it up */
-  if ((r->flags & START_TERMINAL) && r->ended && r->source[0].settled == r->source[0].ring.written)
+  if ((r->flags & START_TERMINAL) && r->ended && r->source[0].settled <= r->source[0].ring.written)
     end_streams (r); /* drained */
 }
 

@@ -2,8 +2,6 @@
 #include "loop.h"
 #include "relay.h"
 
-#define F_SETFL 4
-
 u32 viewers_alive;
 
 struct viewer *
@@ -269,7 +267,7 @@ viewers_turn (struct relay *r)
       struct viewer *v = *link;
       one_turn (r, v);
       /* Without a status pipe nobody has the handle any more; with all told and taken there is nothing left to do. */
-      if (v->status < 0 && (!v->told || (v->out[0] < 0 && v->out[1] < 0) || r->status >= 0))
+      if (v->status < 0 && (!v->told || (v->out[0] < 0 && v->out[1] < 0)))
         {
           *link = v->next;
           viewer_free (v);
