@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from isandbox import sync
+from isandbox._state.directory import StateDirectory
+from isandbox._state.register import Register
 from isandbox.errors import SandboxError
 from isandbox_backends._shared.detached.processes import helpers
 
@@ -79,10 +82,14 @@ def backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def entered(state: Path) -> list[str]:
+    """Ids of all that the register has, whatever became of them."""
+    with StateDirectory.make(str(state)) as directory:
+        return [entry.id for entry in Register(directory).list().entries]
+
+
 def leftovers(id: str, state: Path) -> list[str]:
     """What still has the sandbox's name on this machine."""
-    import tempfile
-
     found = [str(path) for path in (state / "sandboxes").glob("*")] if state.exists() else []
     found += [name for name in os.listdir(tempfile.gettempdir()) if id in name]
     found += [f"process {helper.pid}" for helper in helpers() if helper.id == id]

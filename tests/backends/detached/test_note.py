@@ -69,7 +69,10 @@ def test_a_note_comes_back_as_it_was() -> None:
     assert note.decode(note.encode(NOTE)) == NOTE
 
 
-@given(st.sampled_from(PLACES), st.sampled_from([None, True, -1, 1 << 80, 1e308, "", "..", "/../etc", "a" * 70_000, [], {}, [[]], {"a": 1}]))
+@given(
+    st.sampled_from(PLACES),
+    st.sampled_from([None, True, -1, 1 << 80, 1e308, "", "..", "/../etc", "a" * 70_000, [], {}, [[]], {"a": 1}]),
+)
 def test_anything_in_any_place(path: tuple[Any, ...], value: object) -> None:
     """A value that does not belong there is a NoteError, or a note of the right types: nothing else comes out."""
     try:

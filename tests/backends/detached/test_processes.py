@@ -10,15 +10,9 @@ import pytest
 
 from isandbox import SandboxLostError, SandboxNotFoundError, UnsupportedError, sync
 from isandbox._state.owner import current_process
-from isandbox_backends._shared.detached.processes import (
-    NamedHelper,
-    first_processes,
-    helper_of,
-    open_helper,
-    parse_arguments,
-)
+from isandbox_backends._shared.detached.processes import NamedHelper, first_processes, helper_of, open_helper, parse_arguments
 
-from .conftest import Other, eventually  # noqa: TID252 - of this directory
+from .conftest import Other, eventually
 
 ID = "seccomp-" + "0" * 32
 OWNER = "4026531836-17-12345"
@@ -101,9 +95,7 @@ def test_a_number_that_means_another_process() -> None:
 
 def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
     """One that was stopped when its owner died, and so did not end by itself, goes with the next reap."""
-    owner = other(
-        "s = sync.create_sandbox('seccomp')\nsay([s.info.id])\nimport time\ntime.sleep(60)", wait=False
-    )
+    owner = other("s = sync.create_sandbox('seccomp')\nsay([s.info.id])\nimport time\ntime.sleep(60)", wait=False)
     import json
     import signal
 
