@@ -75,7 +75,8 @@ def test_killed_after_its_release(backend: str, other: Other) -> None:
     process.communicate(timeout=60)
     assert process.returncode == -9
     (summary,) = sync.list_sandboxes()
-    assert sync.connect(summary.id).exec(["true"]).ok
+    with sync.connect(summary.id) as sandbox:
+        assert sandbox.exec(["true"]).ok
     assert sync.kill_sandbox(summary.id) is True
 
 

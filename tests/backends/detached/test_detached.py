@@ -52,7 +52,8 @@ def test_it_outlives_its_maker(backend: str, other: Other, state: Path) -> None:
 def test_its_maker_just_dies(backend: str, other: Other) -> None:
     """A process that is gone without a word, once it had the handle, leaves the sandbox to others."""
     name = other(MAKE + "say(s.info.id)\nimport os\nos._exit(0)", backend)
-    assert sync.connect(name).exec(["true"]).ok
+    with sync.connect(name) as sandbox:
+        assert sandbox.exec(["true"]).ok
     assert sync.kill_sandbox(name) is True
 
 
