@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import signal
+import time
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -13,6 +14,8 @@ from isandbox import ConfigurationError, Offsets, Quotas, SandboxClosedError, Te
 from isandbox.testing.contract.base import Contract, host_command_lines, marker, processes, until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from isandbox import IProcess, ISandbox, ProcessInfo
 
 _WAIT = 60
@@ -26,6 +29,15 @@ def gate() -> tuple[str, str]:
 
 async def listed(sandbox: ISandbox, process: IProcess) -> ProcessInfo:
     [info] = [info for info in await sandbox.processes() if info.id == process.id]
+    return info
+
+
+async def listed_as(sandbox: ISandbox, process: IProcess, condition: Callable[[ProcessInfo], bool]) -> ProcessInfo:
+    """Look at the list until it says so of the command."""
+    end = time.monotonic() + _WAIT
+    while not condition(info := await listed(sandbox, process)):
+        assert time.monotonic() < end, info
+        await asyncio.sleep(0.02)
     return info
 
 
@@ -181,8 +193,7 @@ class KeptCommandPromises(Contract):
         whole = b"".join(b"%d\n" % number for number in range(1, 50_001))
         process = await sandbox.start("seq 50000", background=True, max_output=8192)
         await process.detach()
-        await self._over(sandbox, process)
-        info = await listed(sandbox, process)
+        info = await listed_as(sandbox, process, lambda info: not info.running)
         assert (info.written.stdout, info.first.stdout) == (len(whole), len(whole) - 8192)
         assert process.id is not None
         handle = await sandbox.attach(process.id)
@@ -197,8 +208,7 @@ class KeptCommandPromises(Contract):
         assert process.id is not None
         slow = await sandbox.attach(process.id, max_output=8 << 20)
         await sandbox.files.write(name, "")
-        while (await listed(sandbox, process)).written.stdout < 5_000_000:
-            await asyncio.sleep(0.02)
+        await listed_as(sandbox, process, lambda info: info.written.stdout == 5_000_000)
         result = await ended(slow)
         assert 0 < len(result.stdout_bytes) < 5_000_000
         assert len(result.stdout_bytes) + result.omitted.stdout == 5_000_000 == slow.offsets.stdout
@@ -211,8 +221,7 @@ class KeptCommandPromises(Contract):
             before = (await listed(sandbox, process)).written.stdout
             assert (await sandbox.exec("echo x; exit 3")).exit_code == 3
             assert (await sandbox.exec(["sleep", "60"], timeout=0.2)).fault == "timeout"
-            while (await listed(sandbox, process)).written.stdout < before + (1 << 20):
-                await asyncio.sleep(0.02)
+            await listed_as(sandbox, process, lambda info: info.written.stdout > before + (1 << 20))
         finally:
             await process.kill()
         assert (await listed(sandbox, process)).fault == "cancelled"
@@ -221,7 +230,7 @@ class KeptCommandPromises(Contract):
         """A time-out ends a kept command that nobody waits for, with the output so far."""
         process = await sandbox.start("echo so far; sleep 60", background=True, timeout=0.3)
         await process.detach()
-        await self._over(sandbox, process)
+        await listed_as(sandbox, process, lambda info: not info.running)
         assert process.id is not None
         result = await ended(await sandbox.attach(process.id))
         assert (result.fault, result.stdout) == ("timeout", "so far\n")
@@ -231,8 +240,7 @@ class KeptCommandPromises(Contract):
         async with self.create(quotas=Quotas(output="256KiB")) as sandbox:
             process = await sandbox.start("yes", background=True)
             await process.detach()
-            await self._over(sandbox, process)
-            info = await listed(sandbox, process)
+            info = await listed_as(sandbox, process, lambda info: not info.running)
             assert info.fault == "output"
             assert info.written.stdout > 256 << 10
 
@@ -270,9 +278,9 @@ class KeptCommandPromises(Contract):
 
     async def test_impossible_ids_are_refused(self, sandbox: ISandbox) -> None:
         """An id that is no number above 0 and offsets that are none are ConfigurationError."""
-        for id in (0, -1, True, "1", None):
+        for number in (0, -1, True, "1", None):
             with pytest.raises(ConfigurationError, match="attach"):
-                await sandbox.attach(id)  # type: ignore[arg-type]
+                await sandbox.attach(number)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="since"):
             await sandbox.attach(1, since=(0, 0))  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="stdout"):
@@ -286,9 +294,3 @@ class KeptCommandPromises(Contract):
             assert len(await sandbox.processes()) == len(before)
             with pytest.raises(UnsupportedError, match="background"):
                 await process.detach()
-
-    async def _over(self, sandbox: ISandbox, process: IProcess) -> None:
-        """Until the list says that it has ended."""
-        async with asyncio.timeout(_WAIT):
-            while (await listed(sandbox, process)).running:
-                await asyncio.sleep(0.02)

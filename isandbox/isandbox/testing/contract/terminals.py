@@ -89,7 +89,7 @@ class TerminalPromises(Contract):
         async with await sandbox.start(["sh", "-i"], terminal=TerminalSize(), env={"PS1": "prompt> ", "ENV": ""}) as process:
             screen = Screen(process)
             await screen.shows("prompt> ")
-            await screen.types("sh -c 'echo begun; exec sleep 61'\n")
+            await screen.types("sh -c 'trap \"echo awa\"\"ke\" CONT; echo begun; while :; do sleep 0.05; done'\n")
             await screen.shows("begun\r\n")
             await screen.types("\x1a")
             await screen.shows("Stopped")
@@ -98,7 +98,7 @@ class TerminalPromises(Contract):
             await screen.shows("Stopped")
             await screen.shows("prompt> ")
             await screen.types("fg\n")
-            await screen.shows("sleep 61")
+            await screen.shows("awake\r\n")  # in the foreground by now
             await screen.types("\x03")
             await screen.shows("prompt> ")
             await screen.types("echo still $((20 + 22)); exit 9\n")
