@@ -41,7 +41,7 @@ _END_TIMEOUT = 2.0
 # A launcher ends by itself once the sandbox's first process is made, or when we are gone.
 _LAUNCH_TIMEOUT = 1.0
 # Descriptors of the helper, beside the plan and the socket (base.h).
-CLAIM_FD, OUTER_FD, FIRST_FREE = 5, 6, 7
+CLAIM_FD, OUTER_FD, LISTEN_FD, LOCK_FD, NOTE_FD = 5, 6, 7, 8, 9
 NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
@@ -339,9 +339,10 @@ def _spawn(program: HelperProgram, plan: bytes, inherited: Mapping[int, int]) ->
         copies: list[int] = []
         try:
             actions = []
+            free = max(OUTER_FD, *inherited) + 1
             for target, source in {3: plan_fd, **inherited}.items():
-                if source < FIRST_FREE:  # another dup2 would overwrite it
-                    source = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)  # noqa: PLW2901
+                if source < free:  # another dup2 would overwrite it
+                    source = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, free)  # noqa: PLW2901
                     copies.append(source)
                 actions.append((os.POSIX_SPAWN_DUP2, source, target))
             return os.posix_spawn(program.path, program.argv, program.env, file_actions=actions)
