@@ -90,6 +90,7 @@ class TerminalPromises(Contract):
             screen = Screen(process)
             await screen.shows("prompt> ")
             await screen.types("cat\n")
+            await screen.shows("cat\r\n")
             await screen.types("one\n")
             await screen.shows("one\r\none\r\n")  # what is typed, and what cat makes of it
             await screen.types("\x1a")
@@ -99,6 +100,7 @@ class TerminalPromises(Contract):
             await screen.shows("Stopped")
             await screen.shows("prompt> ")
             await screen.types("fg\n")
+            await screen.shows("cat\r\n")
             await screen.types("two\n")
             await screen.shows("two\r\ntwo\r\n")
             await screen.types("\x03")
