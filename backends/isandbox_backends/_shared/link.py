@@ -82,6 +82,14 @@ class HelperLink(ABC):
     def destroy(self) -> None:
         """Nothing more is asked of a helper that is not believed any further, and no command of this connection goes on."""
 
+    @abstractmethod
+    def hang_up(self) -> int:
+        """End the sandbox with everything in it, and close this. Returns a pidfd to wait for, or -1; `reap` follows."""
+
+    @abstractmethod
+    def reap(self) -> None:
+        """After `hang_up`: wait for the end of the first process, for some seconds by force, and let go of it."""
+
     def wait_ready(self, deadline: float) -> None:
         """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
         while not self._heard(deadline):
@@ -204,8 +212,11 @@ class HelperLink(ABC):
             while self._farewell is None and not self._closed and (data := os.read(self._socket.fileno(), 4096)):
                 for reply in self._decoder.feed(data):
                     if isinstance(reply, Goodbye):
-                        self._farewell = _FAREWELLS[reply.reason]
+                        self.take_farewell(reply)
         return self._farewell
+
+    def take_farewell(self, reply: Goodbye) -> None:
+        self._farewell = _FAREWELLS[reply.reason]
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""
