@@ -198,6 +198,33 @@ def test_one_that_stays_in_use_says_that_it_may_be_tried_again(state: StateDirec
     connection.close()
 
 
+def test_no_operation_of_a_process_drops_the_lock_of_another_one_of_it(state: StateDirectory) -> None:
+    """The kernel drops a process's locks on a file when any of its descriptors of that file is closed: none is but SQLite's own."""
+    fill(state)
+    program = """
+import sys
+from isandbox import StateError
+from isandbox._state import database
+from isandbox._state.directory import StateDirectory
+database._BUSY_SECONDS = 0.1
+try:
+    with database.Database(StateDirectory.open(sys.argv[1]), "things.db", int(sys.argv[2]), [()]).writing():
+        print("written")
+except StateError as error:
+    print("in use" in str(error))
+"""
+    command = [sys.executable, "-c", program, state.path, str(APPLICATION)]
+    with database(state).writing() as connection:
+        connection.execute("DELETE FROM things")
+        assert len(rows(database(state))) == 2
+        with StateDirectory.make(state.path):
+            pass
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert rows(database(state)) == []
+    assert subprocess.run(command, capture_output=True, text=True, check=False).stdout == "written\n"
+
+
 def test_a_writer_that_is_killed_leaves_what_was_before(state: StateDirectory) -> None:
     """A transaction that a kill cut short is undone by the next reader, journal and all."""
     path = fill(state, rows=500)
