@@ -193,6 +193,22 @@ def test_a_proc_of_another_pid_namespace_tells_nothing() -> None:
 
 
 @pytest.mark.native
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a process of another user, and a /proc that hides it")
+def test_a_hidden_process_is_not_dead() -> None:
+    """With ``hidepid=2`` a process of another user has no directory in /proc: it is asked for by signal 0, and only nobody is dead."""
+    program = (
+        "import os; from isandbox._state.owner import *; first = name_process(1);"
+        "os.setresgid(54321, 54321, 54321); os.setresuid(54321, 54321, 54321);"
+        "assert first and not os.path.exists('/proc/1');"
+        "print(process_fate(first), process_fate(ProcessName(first.namespace, 2**31 - 1, 1)), process_fate(current_process()))"
+    )
+    script = 'mount -t proc -o hidepid=2 proc /proc && "$0" -c "$1"; exit $?'
+    command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, sys.executable, program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("elsewhere dead alive\n", "")
+
+
+@pytest.mark.native
 def test_a_time_namespace_is_another_world() -> None:
     """A process sees other start times in a time namespace of its own: it and the others do not judge each other."""
     me = owners.current_owner()
