@@ -54,6 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "threading": (
         "isandbox.cli.",
         "isandbox.sync._bridge",
+        "isandbox.testing.fake_life",
         "isandbox_backends._shared.blocking",
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
