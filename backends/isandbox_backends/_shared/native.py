@@ -154,11 +154,14 @@ class Core:
 
     def metrics(self) -> Metrics:
         self.check_open()
-        if self.client.pid is None or self.lost:
-            raise SandboxLostError(f"sandbox {self.info.id} is gone")
         from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
 
-        return tree_metrics(self.client.pid)
+        found = None if self.client.pid is None or self.lost else tree_metrics(self.client.pid)
+        if found is None:
+            why = self.client.farewell() or "its first process has ended"
+            self._tell_of_a_loss(why)
+            raise SandboxLostError(f"sandbox {self.info.id} is gone: {why}")
+        return found
 
     def hang_up(self) -> int | None:
         """End everything inside; the pidfd to wait for, ``None`` when somebody has closed it before."""

@@ -32,11 +32,20 @@ _PATIENCE = 10.0
 
 
 async def connect_async(backend: str, id: str, on_event: EventSink | None) -> AsyncNative:
-    return AsyncNative(await in_thread(_closing, backend, id, on_event), connected=True)
+    return AsyncNative(_told(await in_thread(_closing, backend, id, on_event)), connected=True)
 
 
 def connect_blocking(backend: str, id: str, on_event: EventSink | None) -> BlockingNative:
-    return BlockingNative(connect(backend, id, on_event), connected=True)
+    return BlockingNative(_told(connect(backend, id, on_event)), connected=True)
+
+
+def _told(core: DetachedCore) -> DetachedCore:
+    try:
+        core.emit("connected")
+    except BaseException:  # a Ctrl-C: nobody will have the handle
+        core.let_go()
+        raise
+    return core
 
 
 class _LetGo(DetachedCore):

@@ -33,12 +33,17 @@ class DetachedCore(Core):
         return True  # the register is written
 
     def let_go(self) -> None:
+        if self._release():
+            self.emit("detached")
+
+    def _release(self) -> bool:
         with self._lock:
             if self.client.closed:
-                return
+                return False
             _connection(self.client).let_go()
         if self.group is not None:
             self.group.remove_own()
+        return True
 
     def end(self) -> None:
         self.let_go()
@@ -71,7 +76,7 @@ class DetachedCore(Core):
                 message = f"the handle on sandbox {self.info.id} was never closed or detached"
                 warnings.warn(message, ResourceWarning, source=self, stacklevel=2)
             finally:
-                self.let_go()
+                self._release()
 
 
 def _connection(link: HelperLink) -> Connection:
