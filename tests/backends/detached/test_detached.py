@@ -224,7 +224,7 @@ def test_events(backend: str) -> None:
         another.exec(["true"])
     sandbox.close()
     assert [event.kind for event in heard] == ["created", "closed"]
-    assert [event.kind for event in mine] == ["exec_started", "exec_ended"]
+    assert [event.kind for event in mine] == ["connected", "exec_started", "exec_ended", "detached"]
 
 
 def test_close_by_another(backend: str) -> None:
