@@ -45,6 +45,14 @@ def soon(true: Callable[[], bool]) -> bool:
     return True
 
 
+def running(pid: int) -> bool:
+    """Not also a zombie: an orphan's belongs to the machine's first process, which may take its time."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def readable(file: Any) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
@@ -195,7 +203,7 @@ class Detached:
     def gone(self) -> bool:
         """Soon nobody of it is there any more, and its lock is free."""
         pids = {self.pid, self.door}
-        return soon(lambda: not self.alive() and not any(psutil.pid_exists(pid) for pid in pids))
+        return soon(lambda: not self.alive() and not any(map(running, pids)))
 
 
 def records(backend: str, change: Callable[[ModeRecord], ModeRecord]) -> tuple[list[Record], dict[int, int], Any]:
