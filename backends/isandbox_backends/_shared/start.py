@@ -141,7 +141,7 @@ def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | N
     group: SandboxGroup | None = None
     try:
         group = blueprint.holding.make(blueprint.backend)
-        names = (blueprint.id, *_owner())
+        names = (blueprint.id, str(current_process()))
         client = HelperClient(blueprint.program(), blueprint.all_records(), blueprint.inherited, names=names)
         yield client, group
     except BaseException as error:
@@ -189,14 +189,6 @@ def _created(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | N
     core = blueprint.core(client, group, Core)
     core.emit("created", backend=blueprint.backend)
     return core
-
-
-def _owner() -> tuple[str, ...]:
-    """Whose the sandbox is, for who looks at processes; nothing where a process cannot be named."""
-    try:
-        return (str(current_process()),)
-    except OSError:
-        return ()
 
 
 def _cgroup_layer(group: SandboxGroup | None, holding: Holding) -> str:

@@ -59,6 +59,14 @@ def readable(file: Any) -> bool:
     return bool(poll.poll(PATIENCE * 1000))
 
 
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    os.set_blocking(pipe, True)
+
+
 def read_all(fd: int) -> bytes:
     """To the end, and closed."""
     found = b""
@@ -131,11 +139,14 @@ class Client:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         assert self.socket.sendmsg([raw], rights) == len(raw)
 
-    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, cwd: str = "/") -> Command:
+    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, full: bool = False) -> Command:
+        """``full``: nothing more can be written to the status pipe."""
         status, out, err = os.pipe(), os.pipe(), os.open("/dev/null", os.O_WRONLY)
+        if full:
+            fill(status[1])
         theirs = [status[1], out[1], err]
         env = {"PATH": "/usr/bin:/bin"}
-        self.send(encode_start(id, argv, env, cwd, flags=flags, timeout=None, descriptors=3), theirs)
+        self.send(encode_start(id, argv, env, "/", flags=flags, timeout=None, descriptors=3), theirs)
         for fd in theirs:
             os.close(fd)
         return Command(id, status[0], out[0])
