@@ -23,6 +23,8 @@ class DetachedCore(Core):
     resources: Resources = field(default_factory=Resources)
 
     def close(self) -> None:
+        """The call that made it was cancelled: nobody has the handle, or was told of the sandbox."""
+        self.on_event = None
         self.destroy()
 
     def takes_time(self) -> bool:
@@ -74,3 +76,13 @@ class DetachedCore(Core):
                 warnings.warn(message, ResourceWarning, source=self, stacklevel=2)
             finally:
                 self._release()
+
+
+class SharedCore(DetachedCore):
+    """Others have it too, or ask for it again under its key: a call that is cancelled lets go of it, and the sandbox stays."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        self.on_event = None
+        self.let_go()
