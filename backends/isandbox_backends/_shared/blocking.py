@@ -110,6 +110,9 @@ class BlockingProcess(IProcess):
         self._hand_on_reports(time.monotonic())  # of a round that a Ctrl-C broke off
         exchange.resume(time.monotonic())
         events = self._wait(outputs=outputs)
+        if self._client.closed:  # meanwhile: what ends by that is not reported as if it had ended by itself
+            exchange.give_up()
+            return
         now = time.monotonic()
         for fd, _ in events:
             if fd == ends.status:
