@@ -51,10 +51,13 @@ if TYPE_CHECKING:
     from isandbox.records import ExecResult as ExecResult
     from isandbox.records import FileInfo as FileInfo
     from isandbox.records import Metrics as Metrics
+    from isandbox.records import Offsets as Offsets
+    from isandbox.records import ProcessInfo as ProcessInfo
     from isandbox.records import ReapReport as ReapReport
     from isandbox.records import RunResult as RunResult
     from isandbox.records import SandboxInfo as SandboxInfo
     from isandbox.records import SandboxSummary as SandboxSummary
+    from isandbox.records import TerminalSize as TerminalSize
     from isandbox.records import Transfer as Transfer
     from isandbox.sandbox import ISandbox as ISandbox
 
@@ -83,10 +86,13 @@ _HOME = {
     "ExecResult": "records",
     "FileInfo": "records",
     "Metrics": "records",
+    "Offsets": "records",
+    "ProcessInfo": "records",
     "ReapReport": "records",
     "RunResult": "records",
     "SandboxInfo": "records",
     "SandboxSummary": "records",
+    "TerminalSize": "records",
     "Transfer": "records",
     "ISandbox": "sandbox",
 }
@@ -114,8 +120,10 @@ __all__ = [
     "ISandbox",
     "Metrics",
     "Mount",
+    "Offsets",
     "Policy",
     "PolicyDeniedError",
+    "ProcessInfo",
     "ProcessSpec",
     "Quotas",
     "ReapReport",
@@ -128,6 +136,7 @@ __all__ = [
     "SandboxNotFoundError",
     "SandboxSummary",
     "StateError",
+    "TerminalSize",
     "Transfer",
     "TransferRefusedError",
     "UnsupportedError",

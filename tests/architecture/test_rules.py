@@ -57,6 +57,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "threading": (
         "isandbox.cli.",
         "isandbox.sync._bridge",
+        "isandbox.testing.fake_life",
         "isandbox_backends._shared.blocking",
         "isandbox_backends._shared.drain",
         "isandbox_backends._shared.link",

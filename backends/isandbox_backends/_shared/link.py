@@ -10,18 +10,27 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from isandbox._text import plain
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.protocol import NO_METERS, Decoder, Farewell, Goodbye, Hello, ProtocolError, StartFlag
-from isandbox_backends._shared.requests import encode_ask, encode_kill, encode_signal, encode_start
+from isandbox_backends._shared.requests import (
+    encode_ask,
+    encode_kill,
+    encode_resize,
+    encode_signal,
+    encode_start,
+    encode_stdin_eof,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from isandbox_backends._shared.cgroups import CommandGroup
     from isandbox_backends._shared.protocol import Question
+    from isandbox_backends._shared.requests import Relaying
 
 # A helper that does not read its socket for this long is lost; it never blocks on a command's account.
 SEND_TIMEOUT = 5.0
@@ -113,8 +122,11 @@ class HelperLink(ABC):
         timeout: float | None,
         operation: int = 0,
         group: CommandGroup | None = None,
+        relay: Relaying | None = None,
     ) -> None:
-        """Send START with the command's descriptors (order: protocol.h). ``group``: the control group that it joins."""
+        """Send START with the command's descriptors (order: protocol.h). ``group``: the control group that it joins.
+        ``relay``: what the helper is to do with the output of a command that it reads itself.
+        """
         frame = encode_start(
             id,
             argv,
@@ -126,6 +138,7 @@ class HelperLink(ABC):
             operation=operation,
             joins=len(group.joins) if group else 0,
             meters=group.meters if group else NO_METERS,
+            **({} if relay is None else asdict(relay)),
         )
         self.send(frame, descriptors)
 
@@ -163,6 +176,13 @@ class HelperLink(ABC):
 
     def signal(self, id: int, number: int) -> None:
         self._tell(encode_signal(id, number))
+
+    def resize(self, id: int, rows: int, columns: int) -> None:
+        self._tell(encode_resize(id, rows, columns))
+
+    def stdin_eof(self, id: int) -> None:
+        """What a relayed command's stdin pipe holds is the last of its input."""
+        self._tell(encode_stdin_eof(id))
 
     def _tell(self, frame: bytes) -> None:
         with contextlib.suppress(SandboxLostError, SandboxClosedError):

@@ -45,7 +45,7 @@ CAPABILITIES = Capabilities(
         "network.none": KERNEL,
         "network.hosts": unsupported("leave network out: there is none inside"),
     },
-    verbs=LIFE_VERBS | {"make_link"},
+    verbs=LIFE_VERBS | {"attach", "make_link", "terminal"},
     weaknesses=_WEAKNESSES,
     protections=PROTECTIONS,
 )
