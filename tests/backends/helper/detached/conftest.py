@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.client import LISTEN_FD, LOCK_FD, NOTE_FD, _spawn
+from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
@@ -225,7 +225,7 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
         door = {LISTEN_FD: listening.fileno(), LOCK_FD: lock, NOTE_FD: note}
         fds = {**inherited, 4: theirs.fileno(), **{number: fd for number, fd in door.items() if number in given}}
         program = HelperProgram(path, ("isandbox-helper", "seccomp-test", "detached"))
-        launcher = _spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
+        launcher = spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
     os.close(lock)
     os.close(note)
     if identity is not None:
