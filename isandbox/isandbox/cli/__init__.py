@@ -29,8 +29,12 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "run": Entry("run", "run", "Run one command in a sandbox of its own."),
     },
     "Know this machine": {
-        "doctor": Entry("doctor", "doctor", "Say which backends run here, what they enforce, and what the others need."),
+        "doctor": Entry("doctor", "doctor", "Say what runs on this machine, and how to fix what does not."),
         "audit": Entry("audit", "audit", "Attack a backend's sandboxes and say what held."),
+    },
+    "Use isandbox": {
+        "completion": Entry("completion", "completion", "Print the completion script of a shell."),
+        "schema": Entry("schema", "schema", "Print the JSON Schema of what a command prints with --json."),
     },
 }
 """Title of a section to its commands, in the order in which the help shows them."""

@@ -24,6 +24,13 @@ def doctor(*, json_: bool) -> None:
     and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
     quotas and policies (name to kind: "kernel", "watched" or "unsupported", period in seconds, note, instead), verbs,
     weaknesses, layers (name to "enforced" or "absent", with more in brackets; of the sandbox that was tried).
+    Schema: isandbox.doctor/1 (isandbox schema doctor).
+
+    \b
+    Examples:
+      isandbox doctor
+      SANDBOX_TYPE=local isandbox doctor
+      isandbox doctor --json | python3 -m json.tool
     """  # noqa: D301 - as above
     from isandbox.cli._doctor import doctor_command
 
