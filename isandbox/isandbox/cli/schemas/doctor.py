@@ -40,4 +40,26 @@ SCHEMA = document(
             layers=mapping("Of the sandbox that was started.", text("enforced or absent, with more in brackets.")),
         ),
     ),
+    measured=array(
+        "Quotas of the default backend, each hit in a sandbox; empty with --quick, or where it cannot run.",
+        record(
+            "One quota.",
+            name=text("Its name."),
+            state=text("What was found.", "enforced", "watched", "unsupported", "not enforced", "not measured"),
+            asked=or_null(number("The quota of the sandbox, in unit.")),
+            reached=or_null(number("What a command got that wanted more, in unit.")),
+            unit=text("Of both figures; empty where there are none."),
+            detail=text("How it was told, or why it was not measured."),
+        ),
+    ),
+    host=array(
+        "Checks of this machine.",
+        record(
+            "One check.",
+            name=text("Its name."),
+            state=text("What was found.", "ok", "warn", "fail", "not applicable"),
+            seen=text("What was seen."),
+            fix=text("A command to copy; empty where none is needed, or none helps."),
+        ),
+    ),
 )
