@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isandbox.cli.doctor.view import HostView, Row
 
+_PODMAN = {"systempaths=unconfined": "unmask=ALL"}
 _ENGINES = ("docker", "podman", "containerd", "lxc", "kubepods")
 
 
@@ -14,15 +15,13 @@ def container(view: HostView) -> Row:
         return Row("container", "not applicable", "no sign of a container")
     if view.native is None:
         return Row("container", "ok", f"{engine}; sandboxes start in it")
-    walls = list(_walls(view))
-    options = [option for _, option in walls] or ["seccomp=unconfined", "systempaths=unconfined", "apparmor=unconfined"]
-    if engine == "podman":
-        options = [{"systempaths=unconfined": "unmask=ALL"}.get(option, option) for option in options]
+    walls = _walls(view)
+    if not walls:
+        return Row("container", "warn", f"{engine}; what keeps sandboxes from starting is none of its walls that can be seen")
     program = "podman" if engine == "podman" else "docker"
-    seen = f"{engine}, which forbids what a sandbox needs" + (": " + ", ".join(wall for wall, _ in walls) if walls else "")
-    return Row(
-        "container", "fail", seen, " ".join([program, "run", *(f"--security-opt {option}" for option in options), "IMAGE"])
-    )
+    options = [f"--security-opt {_PODMAN.get(option, option) if program == 'podman' else option}" for _, option in walls]
+    seen = f"{engine}, which forbids what a sandbox needs: {', '.join(wall for wall, _ in walls)}"
+    return Row("container", "fail", seen, " ".join([program, "run", *options, "IMAGE"]))
 
 
 def container_engine(view: HostView) -> str | None:

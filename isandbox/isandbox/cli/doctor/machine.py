@@ -39,13 +39,15 @@ def executable(view: HostView) -> Row:
 
 
 def cgroups(view: HostView) -> Row:
-    """Whether control groups can hold quotas; without them memory and CPU time are watched."""
+    """Whether control groups can hold quotas, which the backend has tried; without them memory and CPU time are watched."""
     kinds = {mount.kind for mount in view.mounts() if mount.kind in {"cgroup", "cgroup2"}}
     version = {frozenset({"cgroup"}): "v1", frozenset({"cgroup2"}): "v2"}.get(frozenset(kinds), "v1 and v2")
     if not kinds:
         return Row("cgroups", "warn", "none are mounted: memory and CPU time are watched")
     if view.native is None and view.memory == "kernel":
         return Row("cgroups", "ok", f"{version}, and this process may make its own")
+    if not view.memory:
+        return Row("cgroups", "warn", f"{version}; whether this process can make its own is not known, for no sandbox starts")
     if view.uid != 0 and "cgroup" in kinds:
         seen = f"{version}: only root can make groups; memory and CPU time are watched"
         return Row("cgroups", "warn", seen, _GRUBBY if "grubby" in view.programs else _UNIFIED)

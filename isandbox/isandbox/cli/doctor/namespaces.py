@@ -98,15 +98,24 @@ def subordinate_ids(view: HostView) -> Row:
     owners = (view.user, str(view.uid))
     lacking = [path for path in ("/etc/subuid", "/etc/subgid") if not _has_line(view.files.get(path, ""), owners)]
     if lacking:
-        fix = (
-            f"sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 {shlex.quote(view.user)}"
-            if view.user
-            else ""
-        )
+        fix = _add_ids(view) if view.user else ""
         return Row(
             "subordinate_ids", "warn", f"{' and '.join(lacking)} give this user nothing: commands share the user's id", fix
         )
     return Row("subordinate_ids", "ok", "newuidmap, newgidmap, and ids in /etc/subuid and /etc/subgid")
+
+
+def _add_ids(view: HostView) -> str:
+    """65,536 ids above all that the two files give to anybody: who shares ids shares files."""
+    first = 100_000
+    for path in ("/etc/subuid", "/etc/subgid"):
+        for line in view.files.get(path, "").splitlines():
+            _, _, numbers = line.partition(":")
+            start, _, count = numbers.partition(":")
+            if start.isdecimal() and count.isdecimal():
+                first = max(first, int(start) + int(count))
+    ids = f"{first}-{first + 65_535}"
+    return f"sudo usermod --add-subuids {ids} --add-subgids {ids} {shlex.quote(view.user)}"
 
 
 def _has_line(text: str, owners: tuple[str, ...]) -> bool:
