@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from isandbox._registry import canonical_names, is_built_in
-from isandbox._settings import native_type
 from isandbox.cli._output import say_object
 from isandbox.cli._streams import hold_standard_descriptors, say
 from isandbox.cli.doctor.backends import Default, Finding, examine, examine_default
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UNUSABLE = 1
+CHECKED = "seccomp"
+"""The backend whose needs the checks of the machine are about."""
 
 
 def doctor_command(*, as_json: bool, quick: bool) -> int:
@@ -26,7 +27,7 @@ def doctor_command(*, as_json: bool, quick: bool) -> int:
     findings = [examine(name, aliases) for name, aliases in canonical_names().items()]
     default = examine_default(findings)
     measured = [] if quick else _measured(findings, default)
-    view = read_host(next((found for found in findings if found.name == native_type()), None))
+    view = read_host(next((found for found in findings if found.name == CHECKED), None))
     rows = [check(view) for check in CHECKS]
     code = 0 if default.reason is None else UNUSABLE
     if as_json:

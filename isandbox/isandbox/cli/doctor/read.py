@@ -39,7 +39,7 @@ _MOST = 1 << 20
 
 
 def read_host(native: Finding | None, env: Mapping[str, str] | None = None) -> HostView:
-    """``native``: what was found of the platform's own backend."""
+    """``native``: what was found of the `seccomp` backend."""
     env = os.environ if env is None else env
     runtime = env.get("XDG_RUNTIME_DIR") or f"/run/user/{_uid()}"
     helper = helper_file()
@@ -55,7 +55,7 @@ def read_host(native: Finding | None, env: Mapping[str, str] | None = None) -> H
         env={name: env[name] for name in _VARIABLES if env.get(name)},
         helper=helper,
         helper_built=os.path.isfile(helper),
-        native="there is no native backend here" if native is None else native.reason,
+        native="it was not asked" if native is None else native.reason,
         layers={} if native is None else native.layers,
         memory="" if capabilities is None else capabilities.quota("memory").kind,
     )

@@ -66,7 +66,7 @@ def backend_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def default_lines(default: Default) -> Iterator[str]:
     yield ""
-    why = "SANDBOX_TYPE says so" if default.chosen_by == "SANDBOX_TYPE" else "the platform's native backend"
+    why = "the platform's native backend" if default.chosen_by == "platform" else f"{visible(default.chosen_by)} says so"
     if default.reason is None:
         yield f"create_sandbox() uses {default.name}: {why}."
     else:

@@ -15,7 +15,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One check. ``fail``: the platform's own backend cannot start, and this is why or may be. ``warn``: something holds less or
+    """One check. ``fail``: the `seccomp` backend cannot start, and this is why or may be. ``warn``: something holds less or
     is missing. ``fix``: one command to copy, empty where none helps.
     """
 
@@ -37,7 +37,7 @@ class Mount:
 @dataclass(frozen=True, slots=True)
 class HostView:
     """``files``: text of each of `isandbox.cli.doctor.read.FILES` that could be read. ``present``: which of its ``PATHS`` exist.
-    ``programs``: which of its ``PROGRAMS`` are on the PATH or in a system's directory. ``native``: why the platform's own backend
+    ``programs``: which of its ``PROGRAMS`` are on the PATH or in a system's directory. ``native``: why the `seccomp` backend
     cannot start, ``None`` when a sandbox of it was started; ``layers`` and ``memory`` (the
     kind of that quota's enforcement: ``kernel`` where control groups can be made) are then its.
     """

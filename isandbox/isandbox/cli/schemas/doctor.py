@@ -19,7 +19,7 @@ SCHEMA = document(
     default=record(
         "What create_sandbox() takes.",
         name=or_null(text("The backend.")),
-        chosen_by=text("Who chose it.", "SANDBOX_TYPE", "platform"),
+        chosen_by=text("Who chose it: platform, or the name of the setting that did, such as SANDBOX_TYPE."),
         reason=or_null(text("Why it cannot run; null when it can.")),
     ),
     backends=array(
