@@ -56,6 +56,11 @@ def _last_number(result: ExecResult) -> float | None:
     return int(words[-1]) if words else None
 
 
+def _cpus() -> int:
+    """Those that this process may use, which a sandbox cannot have more of."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 _MANY = 'set --; while [ $# -lt {count} ]; do set -- "$@" /dev/null; done; paste "$@"'
 # paste opens all its files at once, beside the three standard descriptors.
 _ONE_MORE = '; while [ $# -lt 64 ] && paste "$@" 2>/dev/null; do set -- "$@" /dev/null; done; echo $(($# + 2))'
@@ -87,7 +92,7 @@ PROBES = (
         "output", 64 * _KIB, "bytes", "head -c 1024 /dev/zero", "exec head -c 1073741824 /dev/zero",
         lambda result: len(result.stdout_bytes) + result.omitted.stdout, 1024 * _MIB,
     ),
-    Probe("cpus", 1, "CPUs", "true", "nproc", _last_number, os.cpu_count() or 1),
+    Probe("cpus", 1, "CPUs", "true", "nproc", _last_number, _cpus()),
 )  # fmt: skip
 
 
