@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.client import LISTEN_FD, LOCK_FD, NOTE_FD, _spawn
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFlag
 from isandbox_backends._shared.requests import encode_ask, encode_release, encode_start
+from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends.local import backend as local
 from isandbox_backends.seccomp.backend import compile_plan
 from isandbox_backends.seccomp.identity import identify, is_ready, look, make_ready
@@ -57,6 +57,14 @@ def readable(file: Any) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(PATIENCE * 1000))
+
+
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    os.set_blocking(pipe, True)
 
 
 def read_all(fd: int) -> bytes:
@@ -131,11 +139,14 @@ class Client:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         assert self.socket.sendmsg([raw], rights) == len(raw)
 
-    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, cwd: str = "/") -> Command:
+    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, full: bool = False) -> Command:
+        """``full``: nothing more can be written to the status pipe."""
         status, out, err = os.pipe(), os.pipe(), os.open("/dev/null", os.O_WRONLY)
+        if full:
+            fill(status[1])
         theirs = [status[1], out[1], err]
         env = {"PATH": "/usr/bin:/bin"}
-        self.send(encode_start(id, argv, env, cwd, flags=flags, timeout=None, descriptors=3), theirs)
+        self.send(encode_start(id, argv, env, "/", flags=flags, timeout=None, descriptors=3), theirs)
         for fd in theirs:
             os.close(fd)
         return Command(id, status[0], out[0])
@@ -233,7 +244,7 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
         door = {LISTEN_FD: listening.fileno(), LOCK_FD: lock, NOTE_FD: note}
         fds = {**inherited, 4: theirs.fileno(), **{number: fd for number, fd in door.items() if number in given}}
         program = HelperProgram(path, ("isandbox-helper", "seccomp-test", "detached"))
-        launcher = _spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
+        launcher = spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
     os.close(lock)
     os.close(note)
     if identity is not None:
