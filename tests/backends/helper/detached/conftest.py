@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFailed, StartFlag
 from isandbox_backends._shared.requests import encode_ask, encode_release, encode_start
+from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends.local import backend as local
 from isandbox_backends.local.python_helper import python_helper
 from isandbox_backends.seccomp.backend import compile_plan
