@@ -85,11 +85,13 @@ def net_namespace(pid: int) -> str:
 
 @pytest.fixture(scope="session")
 def sandbox_tmp() -> Iterator[Path]:
-    """The temporary directory of this test session, where sandboxes put their workspaces."""
+    """The temporary directory of this test session, where sandboxes put their workspaces, and the state of those that stay."""
     with tempfile.TemporaryDirectory(prefix="tests-of-sandboxes-") as path:
         os.chmod(path, 0o711)  # noqa: S103 - sandboxes of other uids walk through it
         before, tempfile.tempdir = tempfile.tempdir, path
-        yield Path(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ISANDBOX_STATE_DIR", os.path.join(path, "state"))  # not the user's own, who has sandboxes there
+            yield Path(path)
         tempfile.tempdir = before
 
 

@@ -265,6 +265,18 @@ class DetachedPromises(Contract):
         with pytest.raises(SandboxNotFoundError):
             await self.create(idempotency_key=key)
 
+    async def test_a_cancelled_creation_may_be_tried_again(self) -> None:
+        """A creation under a key that is cancelled at any moment may be tried again: the sandbox is made, or is still there."""
+        for wait in (0.0, 0.002, 0.02, 0.1):
+            key = secrets.token_hex(8)
+            task = asyncio.ensure_future(self.create(idempotency_key=key))
+            await asyncio.sleep(wait)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await (await task).detach()
+            async with self.create(idempotency_key=key) as made:
+                await made.files.write("x", "y")
+
     async def test_a_plain_with_on_a_connection_says_what_to_write(self, sandbox: ISandbox) -> None:
         """A plain `with` on the async connect is a TypeError that names `async with`."""
         with pytest.raises(TypeError, match="async with"), self.connect(sandbox.info.id):

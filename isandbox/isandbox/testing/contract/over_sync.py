@@ -272,16 +272,19 @@ class OverSync(ISandbox):
 class OverSyncCreation:
     """What the contract's ``create`` returns for the blocking interface: options are checked at once, as there."""
 
-    def __init__(self, make: Callable[[], sync.ISandbox]) -> None:
-        self.make = make
+    def __init__(self, make: Callable[[], sync.ISandbox], *, shared: bool = False) -> None:
+        self.make, self._shared = make, shared
         self._sandbox: OverSync | None = None
 
     async def _create(self) -> OverSync:
         making = asyncio.ensure_future(asyncio.to_thread(self.make))
         try:
             inner = await asyncio.shield(making)
-        except asyncio.CancelledError:  # a thread cannot be cancelled: what it makes is closed
-            await _call((await making).close)
+        except (
+            asyncio.CancelledError
+        ):  # a thread cannot be cancelled: what it makes is closed, or let go where others have it too
+            inner = await making
+            await _call(inner.detach if self._shared else inner.close)
             raise
         self._sandbox = OverSync(inner)
         return self._sandbox
@@ -312,12 +315,12 @@ class ThroughSync(Contract):
     @classmethod
     def create(cls, **options: Any) -> Any:
         made = super().create(**options)
-        return OverSyncCreation(lambda: blocking_of(made))
+        return OverSyncCreation(lambda: blocking_of(made), shared=options.get("idempotency_key") is not None)
 
     @classmethod
     def connect(cls, id: str, **options: Any) -> Any:
         super().connect(id, **options)  # what is wrong with the arguments is said at once
-        return OverSyncCreation(lambda: sync.connect(id, **options))
+        return OverSyncCreation(lambda: sync.connect(id, **options), shared=True)
 
     @classmethod
     async def list_sandboxes(cls, **filters: Any) -> list[SandboxSummary]:

@@ -141,6 +141,7 @@ RULES: Table = {
     ),
     "One idempotency key is one sandbox": (
         *("one_key_is_one_sandbox", "a_key_is_used_once", "one_key_is_one_sandbox_across_processes"),
+        "a_cancelled_creation_may_be_tried_again",
     ),
     "A waiver is the one way around, and on record": ("an_unsupported_quota_may_be_waived", "a_waiver_is_in_the_record"),
     "A minimum of isolation": ("min_isolation_is_held",),
