@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from isandbox._registry import load_backend
-from isandbox._settings import default_type
+from isandbox._settings import UnsetNumber, UnsetText, default_type, read_settings
 from isandbox._text import shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    from isandbox._settings import Settings
     from isandbox.backend import Backend
     from isandbox.events import EventSink
     from isandbox.policy import Capabilities, Isolation, Mount, Workspace
@@ -27,6 +28,9 @@ _OPTIONS = (
     *("workspace", "mounts", "env", "quotas", "network", "start_timeout"),
     *("labels", "min_isolation", "waive", "policy", "on_event"),
 )
+# What stands in a signature when nobody has said anything: a setting is stronger, and any value of the caller's stronger still.
+_START_TIMEOUT: float = UnsetNumber(START_TIMEOUT_DEFAULT)
+_MIN_ISOLATION: Isolation = UnsetText("none")  # type: ignore[assignment] # it is that text
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -45,36 +49,71 @@ def make_request(
     env: Mapping[str, str] | None = None,
     quotas: Quotas | None = None,
     network: Iterable[str] | None = None,
-    start_timeout: float = START_TIMEOUT_DEFAULT,
+    start_timeout: float = _START_TIMEOUT,
     labels: Mapping[str, str] | None = None,
-    min_isolation: Isolation = "none",
+    min_isolation: Isolation = _MIN_ISOLATION,
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
     **backend_options: Any,
 ) -> tuple[Backend, CreateRequest]:
     """Check every option against the backend that will have to honour it.
 
-    Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in the message) and
-    `BackendUnavailableError`.
+    What is not given is taken from the settings. Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in
+    the message) and `BackendUnavailableError`.
     """
-    backend = load_backend(default_type() if type is None else type)
-    request = request_for(
-        backend,
-        workspace=workspace,
-        mounts=mounts,
-        env=env,
-        quotas=quotas,
-        network=network,
-        start_timeout=start_timeout,
-        labels=labels,
-        min_isolation=min_isolation,
-        waive=waive,
-        policy=policy,
-        on_event=on_event,
-        **backend_options,
-    )
+    settings, origins = read_settings(), dict[str, str]()
+    backend = load_backend(type) if type is not None else _default_backend(settings)
+    if settings.values:
+        from isandbox._settings.apply import applied
+
+        now = applied(settings, quotas, start_timeout, min_isolation, whole=policy is not None)
+        quotas, start_timeout, min_isolation, origins = now.quotas, now.start_timeout, now.min_isolation, now.origins
+    with _attributed(origins):
+        request = request_for(
+            backend,
+            workspace=workspace,
+            mounts=mounts,
+            env=env,
+            quotas=quotas,
+            network=network,
+            start_timeout=start_timeout,
+            labels=labels,
+            min_isolation=min_isolation,
+            waive=waive,
+            policy=policy,
+            on_event=on_event,
+            **backend_options,
+        )
     return backend, request
+
+
+def _default_backend(settings: Settings) -> Backend:
+    chosen = default_type()
+    with _attributed(settings.origins, "type"):
+        return load_backend(chosen)
+
+
+class _attributed:  # noqa: N801 - a context manager, and one made by contextlib would cost each create more
+    """Adds to an error who asked for what cannot be had, when the caller did not: a variable or a file."""
+
+    def __init__(self, origins: Mapping[str, str], key: str = "") -> None:
+        self._origins, self._key = origins, key
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (UnsupportedError, ConfigurationError)):
+            origin = self._origins.get(self._key or getattr(error, "option", ""))
+            if origin is not None:
+                error.args = (f"{error} (asked for by {origin})",)
+
+
+def _load_policy(path: object) -> Policy:
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):
+        raise ConfigurationError(f"policy: a Policy record, or the path of a file, not {path.__class__.__name__}")
+    return Policy.load(path)
 
 
 def request_for(
@@ -89,11 +128,14 @@ def request_for(
     labels: Mapping[str, str] | None = None,
     min_isolation: Isolation = "none",
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
     **backend_options: Any,
 ) -> CreateRequest:
     """`make_request` for a backend that is at hand, and needs no name."""
+    parts = workspace is not None or mounts or env or quotas or network is not None or waive
+    if policy is not None and parts:
+        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
     if policy is None:
         policy = Policy(
             workspace=as_workspace(workspace),
@@ -104,9 +146,7 @@ def request_for(
             waive=frozenset(check_texts((waive,) if isinstance(waive, str) else waive, "waive", "names")),
         )
     elif not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy: a Policy record, not {policy.__class__.__name__}")
-    elif workspace is not None or mounts or env or quotas or network is not None or waive:
-        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
+        policy = _load_policy(policy)
     number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
     if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
         raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")

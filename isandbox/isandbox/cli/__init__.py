@@ -33,6 +33,7 @@ def main() -> None:
 @click.option(
     "--waive", multiple=True, metavar="NAME", help="Run without this layer or quota, e.g. landlock. May be repeated."
 )
+@click.option("--policy", metavar="FILE", help="A policy file (TOML) instead of -w, --mount, --cpus, --memory and --waive.")
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
 def run(**options: Any) -> None:
@@ -63,6 +64,10 @@ def run(**options: Any) -> None:
     truncated, lingering, start_error, duration and cpu_time (seconds), max_rss (bytes). When isandbox itself fails:
     {"error": {"code": ..., "message": ...}} and exit code 125.
 
+    With --policy FILE the file alone says what CMD sees and may use: neither the current directory nor a toolchain is added.
+    Relative paths in it begin at its own directory. --env adds variables to it. What isandbox.toml and ISANDBOX_* variables
+    set are defaults of the other options; docs/configuration.md has all of them.
+
     --toolchain auto never executes anything to find the program: it reads links, pyvenv.cfg, pyenv's version files and
     "#!" lines. It never shows /, /etc, or a home directory.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
@@ -91,8 +96,8 @@ def doctor(*, json_: bool) -> None:
       125  nothing can be printed
       141  nobody reads isandbox's output any more
 
-    With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE" or "platform", reason: null when it can run)
-    and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
+    With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE", "platform" or a settings file, reason: null when
+    it can run) and backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
     quotas and policies (name to kind: "kernel", "watched" or "unsupported", period in seconds, note, instead), verbs,
     weaknesses, layers (name to "enforced" or "absent", with more in brackets; of the sandbox that was tried).
     """  # noqa: D301 - as above

@@ -79,9 +79,9 @@ def _try(name: str) -> Mapping[str, str]:
 
 def examine_default(findings: list[Finding]) -> Default:
     """In the words with which `create_sandbox()` would refuse."""
-    chosen_by = "platform" if read_settings().sandbox_type is None else "SANDBOX_TYPE"
-    name: str | None = None
+    chosen_by, name = "platform", None
     try:
+        chosen_by = read_settings().origins.get("type", chosen_by)
         name = default_type()
         backend, _ = make_request()
     except SandboxError as error:
@@ -135,7 +135,7 @@ def _lines(findings: list[Finding], default: Default) -> Iterator[str]:
             yield _row("verbs", ", ".join(sorted(found.capabilities.verbs)))
         yield from (_row("weakness", sentence) for sentence in found.capabilities.weaknesses)
     yield ""
-    why = "SANDBOX_TYPE says so" if default.chosen_by == "SANDBOX_TYPE" else "the platform's native backend"
+    why = "the platform's native backend" if default.chosen_by == "platform" else f"{default.chosen_by} says so"
     if default.reason is None:
         yield f"create_sandbox() uses {default.name}: {why}."
     else:

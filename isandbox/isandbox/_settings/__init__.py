@@ -1,0 +1,27 @@
+"""Settings: defaults that a user, a project or the environment gives to `create_sandbox` and the command line.
+
+``environment`` is the one module that reads isandbox's environment variables. The rest is loaded only where there is something
+to read: `table` says what there is, `files` reads ``isandbox.toml``, `merge` decides which word counts.
+"""
+
+from isandbox._settings.environment import (
+    Settings,
+    StateVariables,
+    UnsetNumber,
+    UnsetText,
+    default_type,
+    environment,
+    read_settings,
+    read_state_variables,
+)
+
+__all__ = [
+    "Settings",
+    "StateVariables",
+    "UnsetNumber",
+    "UnsetText",
+    "default_type",
+    "environment",
+    "read_settings",
+    "read_state_variables",
+]
