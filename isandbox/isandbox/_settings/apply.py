@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from isandbox._settings.environment import Settings, UnsetNumber, UnsetText
+from isandbox._settings.variables import Settings, UnsetNumber, UnsetText
 from isandbox.policy import Quotas
 
 if TYPE_CHECKING:

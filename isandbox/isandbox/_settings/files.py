@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isandbox._document import check_directory, read_text
-from isandbox._settings.environment import FILE
 from isandbox._settings.table import BY_KEY, Setting
+from isandbox._settings.variables import FILE
 from isandbox._text import plain, shown
 from isandbox._toml import check_keys, check_type, parse
 from isandbox.errors import ConfigurationError

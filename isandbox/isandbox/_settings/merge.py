@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from isandbox._settings.environment import PREFIX, Settings
 from isandbox._settings.table import BY_KEY, BY_VARIABLE, from_variable
+from isandbox._settings.variables import PREFIX, Settings
 from isandbox._text import plain
 from isandbox._toml import nearest
 from isandbox.errors import ConfigurationError

@@ -108,14 +108,18 @@ def _matches(pattern: str, path: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """``*`` and ``?`` stay within a name, ``**`` is any number of directories; anything else is itself."""
-    written = []
-    for part in os.path.normpath(pattern).split("/"):
-        if part == "**":
-            written.append("(?:[^/]+/)*")
-        else:
-            written.append("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + "/")
-    return re.compile("".join(written).removesuffix("/") + r"\Z", re.DOTALL)
+    """``*`` and ``?`` stay within a name, ``**`` is any number of directories, at the end all that is below; anything else is itself."""
+    parts = os.path.normpath(pattern).split("/")
+    written = ""
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part != "**":
+            written += "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + ("" if last else "/")
+        elif last:
+            written += ".+"
+        elif parts[number + 1] != "**":  # two say no more than one, and would cost more
+            written += "(?:[^/]+/)*"
+    return re.compile(written + r"\Z", re.DOTALL)
 
 
 def _connect(policy: Policy, target: str) -> Explanation:

@@ -19,6 +19,8 @@ PREFIX = "ISANDBOX_"
 FILE = "isandbox.toml"
 # What settings depend on: our own variables, and where the user's file is.
 _READ = (PREFIX, "SANDBOX_TYPE", "XDG_CONFIG_HOME", "HOME")
+# What only says where something is.
+_NO_DEFAULTS = {"ISANDBOX_CONFIG", "ISANDBOX_STATE_DIR"}
 
 Variables = tuple[tuple[str, str], ...]
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -81,7 +83,7 @@ def read_settings() -> Settings:
 def _resolve(variables: Mapping[str, str]) -> Settings:
     documents = _documents(variables)
     chosen = variables.get("SANDBOX_TYPE")
-    if not documents and not any(name.startswith(PREFIX) for name in variables):
+    if not documents and not any(name.startswith(PREFIX) for name in variables.keys() - _NO_DEFAULTS):
         # The usual case loads nothing more.
         return Settings({"type": chosen}, {"type": "SANDBOX_TYPE"}) if chosen else _UNSET
     from isandbox._settings.merge import merged
