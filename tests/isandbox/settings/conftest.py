@@ -36,7 +36,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     def forget() -> None:
         """As in a new process."""
         monkeypatch.setattr(variables, "_found", None)
-        monkeypatch.setattr(variables, "_answer", ((), variables.Settings()))
+        monkeypatch.setattr(variables, "_answer", (None, variables.Settings()))
 
     forget()
     return World(project / "isandbox.toml", user, forget)

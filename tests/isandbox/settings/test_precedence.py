@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from typing import Any
 
@@ -164,6 +167,36 @@ def test_what_changes_in_the_environment_counts_at_once(world: Any, monkeypatch:
     monkeypatch.delenv("ISANDBOX_QUOTAS_OPEN_FILES")
     monkeypatch.setenv("ISANDBOX_QUOTAS_OUTPUT", "7")
     assert (quotas().open_files, quotas().output) == (1024, 7)
+
+
+def test_another_kind_of_environment_is_read_as_well(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where os.environ is another mapping, what is in it counts, and what changes in it too."""
+    replaced = {"HOME": "/nonexistent", "ISANDBOX_QUOTAS_OUTPUT": "7"}
+    monkeypatch.setattr(os, "environ", replaced)
+    assert read_settings().values == {"quotas.output": 7}
+    replaced["ISANDBOX_QUOTAS_OUTPUT"] = "8"
+    assert read_settings().values == {"quotas.output": 8}
+
+
+def test_a_plain_create_reads_nothing_twice(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without files a process looks for two of them, once, and loads no parser."""
+    looked = []
+    real = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: looked.append(str(path)) or real(path))
+    for _ in range(3):
+        make_request("local")
+    assert looked == ["isandbox.toml", str(world.user)]
+    code = """
+import sys
+from isandbox._request import make_request
+make_request("local")
+print(sorted({"tomllib", "difflib", "isandbox._toml", "isandbox._settings.table"} & set(sys.modules)))
+"""
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_the_table_is_complete() -> None:
