@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from isandbox.errors import SandboxError as SandboxError
     from isandbox.errors import SandboxLostError as SandboxLostError
     from isandbox.errors import SandboxNotFoundError as SandboxNotFoundError
+    from isandbox.errors import StateError as StateError
     from isandbox.errors import TransferRefusedError as TransferRefusedError
     from isandbox.errors import UnsupportedError as UnsupportedError
     from isandbox.events import Event as Event
@@ -109,6 +110,7 @@ __all__ = [
     "SandboxInfo",
     "SandboxLostError",
     "SandboxNotFoundError",
+    "StateError",
     "Transfer",
     "TransferRefusedError",
     "UnsupportedError",

@@ -31,12 +31,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "ctypes": ("isandbox.files._openat2", "isandbox_backends.local.py_helper.system"),
     "random": ("isandbox_backends.seccomp.claims",),
     "secrets": (
+        "isandbox._state.places",
         "isandbox.files.host",
         "isandbox_backends._shared.cgroups.owner",
         "isandbox_backends._shared.scratch",
         "isandbox_backends._shared.start",
     ),
     "time": (
+        "isandbox._state.clock",
         "isandbox.cli.",
         "isandbox.testing.",
         "isandbox_backends._shared.aio",
