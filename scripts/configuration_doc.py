@@ -100,7 +100,8 @@ pids = "none"               # no limit
 
 The file is everything: what it does not say has the defaults of `Policy`, and no setting of a quota is added. A key that is not known or has the
 wrong type is `ConfigurationError` with the file, the key and what is allowed. A path that begins with `~` is refused, not expanded.
-Values of `env` stand in no error; a file that holds secrets should be yours alone all the same (`chmod 600`). A policy file is read
+A file that the policy itself makes writable for code inside is refused: that code could decide what it says the next time. Deny it
+(`deny = ["strict.toml"]`) or keep it elsewhere. Values of `env` stand in no error; a file that holds secrets should be yours alone all the same (`chmod 600`). A policy file is read
 because you name it, and so it may widen: do not name one that you have not read.
 
 `Policy.explain("read", "/data/x")`, `("write", path)` and `("connect", "host:443")` say whether the policy lets a command do so, and by

@@ -65,6 +65,19 @@ def _file(policy: Policy, operation: Operation, path: str) -> Explanation:
     return Explanation(True, place.line, f"it is in {shows}; the host's own permissions still count")
 
 
+def rewritable_by(policy: Policy, path: str) -> str:
+    """The line by which code inside can write to this path of the host; empty when none lets it. All paths are real ones.
+
+    What a place of its own, a copy or an overlay has of it does not count: nothing of that reaches the host.
+    """
+    for place in _places(policy):
+        if place.source and place.writable and place.mode == "rw" and within(path, place.source):
+            inside = os.path.normpath(os.path.join(place.target, os.path.relpath(path, place.source)))
+            if _file(policy, "write", inside).allowed is not False:
+                return place.line
+    return ""
+
+
 def _places(policy: Policy) -> Iterator[_Place]:
     own = policy.workspace
     if own is None:

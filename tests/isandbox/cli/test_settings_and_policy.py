@@ -59,7 +59,7 @@ def test_a_variable_has_one_source(project: Path) -> None:
 def test_a_files_workspace_is_no_home(project: Path) -> None:
     """A home directory is as little a workspace by a file as by -w."""
     with pytest.raises(ConfigurationError, match="your home directory"):
-        prepare(options(project, "[workspace]\npath = '..'\n", type="local"))
+        prepare(options(project, "[workspace]\npath = '..'\nmode = 'ro'\n", type="local"))
 
 
 def test_run_by_a_file(isandbox: Any, project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
 def test_relative_file_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file by a relative name means the same as by its whole name; a text has no place, so its paths stay."""
     (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "p.toml").write_text('[workspace]\npath = "."\n')
+    (tmp_path / "deep" / "p.toml").write_text('[workspace]\npath = "."\nmode = "ro"\n')
     monkeypatch.chdir(tmp_path)
     found = Policy.load("deep/p.toml").workspace
     assert found is not None
@@ -229,6 +230,55 @@ def test_a_file_is_a_whole_policy(tmp_path: Path) -> None:
         make_request("local", policy=file, env={"A": "1"})
     with pytest.raises(ConfigurationError, match=r"a Policy record, or the path of a file, not dict"):
         make_request("local", policy={"env": {}})  # type: ignore[arg-type]
+
+
+RW = "[workspace]\npath = '.'\n"
+MOUNT = "[[mounts]]\nsource = '{}'\ntarget = '/m'\nmode = '{}'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (RW, "workspace"),
+        (RW + "deny = ['other.toml']\n", "workspace"),
+        (RW + "deny = ['p.toml']\n", None),
+        (RW + "deny = ['*.toml']\n", None),
+        ("waive = ['workspace.deny']\n" + RW + "deny = ['p.toml']\n", "workspace"),
+        (RW + "mode = 'ro'\n", None),
+        (RW + "mode = 'copy'\n", None),
+        ("[workspace]\npath = '..'\n", "workspace"),
+        ("[workspace]\npath = 'sub'\n", None),
+        ("[workspace]\npath = 'to-here'\n", "workspace"),
+        (MOUNT.format(".", "rw"), "mounts[0]"),
+        (MOUNT.format("p.toml", "rw"), "mounts[0]"),
+        (MOUNT.format(".", "ro"), None),
+        (RW + "deny = ['p.toml']\n" + MOUNT.format(".", "rw"), None),
+        (RW + "deny = ['p.toml']\n" + MOUNT.format("p.toml", "rw"), "mounts[0]"),
+        (RW + "[[mounts]]\nsource = 'p.toml'\ntarget = '/workspace/p.toml'\n", None),
+    ],
+)
+def test_a_file_that_code_inside_could_rewrite(tmp_path: Path, text: str, line: str | None) -> None:
+    """A policy that makes its own file writable is refused by the line that does, unless it denies or covers the file."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "to-here").symlink_to(".")
+    (here / "p.toml").write_text(text)
+    if line is None:
+        assert Policy.load(here / "p.toml")
+    else:
+        with pytest.raises(ConfigurationError, match=rf"p\.toml: {re.escape(line)} lets code inside write to this file"):
+            Policy.load(here / "p.toml")
+
+
+@pytest.mark.parametrize("inside", ["file", "link"])
+def test_a_link_to_a_policy_counts_at_both_ends(tmp_path: Path, inside: str) -> None:
+    """Whether the link or what it leads to is in a writable place: either lets code inside decide."""
+    for name in ("file", "link"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file" / "p.toml").write_text(f"[workspace]\npath = '{tmp_path}/{inside}'\n")
+    (tmp_path / "link" / "p.toml").symlink_to(tmp_path / "file" / "p.toml")
+    with pytest.raises(ConfigurationError, match="lets code inside write to this file"):
+        Policy.load(tmp_path / "link" / "p.toml")
 
 
 def test_a_sandbox_by_a_file(tmp_path: Path) -> None:
