@@ -112,7 +112,7 @@ class Policy:
 
         Raises `ConfigurationError` for what TOML cannot hold (bytes that are not UTF-8), and for a path that begins with ``~``.
         """
-        from isandbox.policy.text import to_toml
+        from isandbox.policy.writing import to_toml
 
         return to_toml(self)
 
