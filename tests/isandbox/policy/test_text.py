@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from isandbox import ConfigurationError, Mount, Policy, Quotas, Workspace
 from isandbox._request import make_request
-from isandbox.policy.text import LARGEST
+from isandbox.policy.text import LARGEST, build
 from isandbox.sync import create_sandbox
 
 SECRET = "hunter2-secret"
+FIELDS = sorted({field.name for record in (Policy, Workspace, Mount, Quotas) for field in fields(record)})
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 paths = texts.filter(lambda text: 0 < len(text.encode()) < 4000 and not text.startswith("~"))
@@ -56,6 +58,30 @@ def test_a_policy_comes_back_equal(policy: Policy) -> None:
     assert again == policy
     assert again.quotas.asked() == policy.quotas.asked()
     assert list(again.env) == list(policy.env)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["none", "1MiB", "ro", "rw", "/a", "/b", 10**400, "~"])
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), values))
+def test_whatever_a_file_holds(document: dict[str, Any]) -> None:
+    """Any document is a policy or a ConfigurationError that begins with the file's name, and nothing else."""
+    try:
+        assert isinstance(build(document, "the file", "/there"), Policy)
+    except ConfigurationError as error:
+        assert str(error).startswith("the file: ")  # noqa: PT017 - many examples raise nothing
 
 
 def test_the_default_policy_is_an_empty_file() -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isandbox import ConfigurationError, Quotas
 from isandbox._document import read_text
 from isandbox._request import make_request
 from isandbox._settings import default_type, read_settings
-from isandbox._settings.files import LARGEST
-from isandbox._settings.table import SETTINGS
+from isandbox._settings.files import LARGEST, Document, _value
+from isandbox._settings.merge import merged
+from isandbox._settings.table import BY_KEY, SETTINGS
 
 
 def refused(pattern: str) -> str:
@@ -258,3 +261,27 @@ def test_a_home_that_cannot_be_looked_into(world: Any, monkeypatch: pytest.Monke
         assert read_settings().values == {}
     monkeypatch.delenv("HOME")
     assert read_settings().values == {}
+
+
+VALUES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["none", "1MiB", "os"])
+)
+KEYS = sorted(BY_KEY)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), VALUES), st.dictionaries(st.sampled_from(KEYS), VALUES))
+def test_two_files_of_any_values(user: dict[str, Any], project: dict[str, Any]) -> None:
+    """Whatever the two say, it is refused by name, or the project's has widened nothing."""
+    documents = []
+    for where, given_values, trusted in (("project", project, False), ("user", user, True)):
+        try:
+            checked = {key: _value(BY_KEY[key], value, where, trusted) for key, value in given_values.items()}
+        except ConfigurationError as error:
+            assert str(error).startswith(f"{where}: ")  # noqa: PT017 - not every example raises
+            return
+        documents.append(Document(where, checked, trusted))
+    alone, both = merged({}, documents[1:]), merged({}, documents)
+    for key, row in BY_KEY.items():
+        before, after = alone.values.get(key, row.unset), both.values.get(key, row.unset)
+        assert before == after or row.narrower(after, than=before)
+        assert before == after or both.origins[key] == "project"
