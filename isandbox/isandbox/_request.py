@@ -69,45 +69,41 @@ def make_request(
 
         now = applied(settings, quotas, start_timeout, min_isolation, whole=policy is not None)
         quotas, start_timeout, min_isolation, origins = now.quotas, now.start_timeout, now.min_isolation, now.origins
-    with _attributed(origins):
-        request = request_for(
-            backend,
-            workspace=workspace,
-            mounts=mounts,
-            env=env,
-            quotas=quotas,
-            network=network,
-            start_timeout=start_timeout,
-            labels=labels,
-            min_isolation=min_isolation,
-            waive=waive,
-            policy=policy,
-            on_event=on_event,
-            **backend_options,
-        )
+    request = _attributed(origins, request_for)(
+        backend,
+        workspace=workspace,
+        mounts=mounts,
+        env=env,
+        quotas=quotas,
+        network=network,
+        start_timeout=start_timeout,
+        labels=labels,
+        min_isolation=min_isolation,
+        waive=waive,
+        policy=policy,
+        on_event=on_event,
+        **backend_options,
+    )
     return backend, request
 
 
 def _default_backend(settings: Settings) -> Backend:
-    chosen = default_type()
-    with _attributed(settings.origins, "type"):
-        return load_backend(chosen)
+    return _attributed(settings.origins, load_backend, "type")(default_type())
 
 
-class _attributed:  # noqa: N801 - a context manager, and one made by contextlib would cost each create more
-    """Adds to an error who asked for what cannot be had, when the caller did not: a variable or a file."""
+def _attributed(origins: Mapping[str, str], function: Callable[P, R], key: str = "") -> Callable[P, R]:
+    """Its errors say who asked for what cannot be had, when the caller did not: a variable or a file."""
 
-    def __init__(self, origins: Mapping[str, str], key: str = "") -> None:
-        self._origins, self._key = origins, key
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (UnsupportedError, ConfigurationError)):
-            origin = self._origins.get(self._key or getattr(error, "option", ""))
+    def attributed(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        except (UnsupportedError, ConfigurationError) as error:
+            origin = origins.get(key or getattr(error, "option", ""))
             if origin is not None:
                 error.args = (f"{error} (asked for by {origin})",)
+            raise
+
+    return attributed
 
 
 def _load_policy(path: object) -> Policy:

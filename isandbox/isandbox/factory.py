@@ -54,15 +54,15 @@ class Creation:
 def create_sandbox(type: str | None = None, **options: Any) -> Creation:
     """Make a sandbox. ``await`` the value, or use it with ``async with``.
 
-    ``type`` is one of the backend names; without it ``SANDBOX_TYPE`` decides, else the user's settings, else the platform's native
-    backend. Never a silent step down: a backend that cannot run here is `BackendUnavailableError`.
+    ``type`` is one of the backend names; without it ``SANDBOX_TYPE`` decides, else the platform's native backend. Never a
+    silent step down: a backend that cannot run here is `BackendUnavailableError`. What is not given is taken from ``isandbox.toml``
+    and variables where they set it (docs/configuration.md), quotas one by one. A ``policy`` may be the path of a file with one.
 
     Options: ``workspace`` (a path or `Workspace`; without it an empty one that goes with the sandbox), ``mounts`` (`Mount` records),
     ``env``, ``quotas`` (`Quotas`), ``network`` (hosts; the default is none), ``start_timeout`` (seconds, default 60),
     ``labels``, ``min_isolation``, ``waive`` (names of quotas and mechanisms that may be missing), ``policy`` (a whole
-    `Policy`, or the path of a file with one, instead of its parts), ``on_event``; and the backend's own. All are checked when this is called:
-    `ConfigurationError` for what is not valid, `UnsupportedError` for what this backend cannot enforce. What is not given is taken
-    from variables and ``isandbox.toml``, where they set it (docs/configuration.md), quotas one by one.
+    `Policy` instead of its parts), ``on_event``; and the backend's own. All are checked when this is called:
+    `ConfigurationError` for what is not valid, `UnsupportedError` for what this backend cannot enforce.
 
     The sandbox ends with its owner: when it is closed, or this process dies. A handle that is dropped without `close` warns;
     its processes end, what it left on disk stays.

@@ -11,6 +11,7 @@ from isandbox._settings.variables import (
     UnsetText,
     default_type,
     environment,
+    native_type,
     read_settings,
     read_state_variables,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "UnsetText",
     "default_type",
     "environment",
+    "native_type",
     "read_settings",
     "read_state_variables",
 ]

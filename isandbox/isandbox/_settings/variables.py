@@ -146,9 +146,14 @@ def environment(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name in names if (value := os.environ.get(name)))
 
 
+def native_type() -> str | None:
+    """The platform's native backend; ``None`` where there is none yet."""
+    return _NATIVE.get(sys.platform)
+
+
 def default_type() -> str:
     """``SANDBOX_TYPE``, else the user's setting, else the platform's native backend. Never a weaker one in its place."""
-    chosen = read_settings().sandbox_type or _NATIVE.get(sys.platform)
+    chosen = read_settings().sandbox_type or native_type()
     if chosen is None:
         raise BackendUnavailableError(
             f"there is no native backend for {sys.platform} yet; name one, for example SANDBOX_TYPE=local (no isolation)"

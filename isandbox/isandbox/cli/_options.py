@@ -31,10 +31,10 @@ class RunOptions:
     memory: str | None = None
     timeout: float | None = None
     waive: tuple[str, ...] = ()
+    policy: str | None = None
+    """A file that says everything that the other options would; only ``env`` goes with it."""
     toolchain: bool = True
     json: bool = False
-    policy: str | None = None
-    """A file that says everything which the options above would; only ``env`` goes with it."""
 
 
 def parse_options(
@@ -51,7 +51,11 @@ def parse_options(
 ) -> RunOptions:
     """Raises `click.UsageError` for what is not of the documented form, and for ``--policy`` beside what it replaces."""
     if policy is not None:
-        given = {"-w": workspace, "--mount": mounts, **{f"--{name}": plain.get(name) for name in ("cpus", "memory", "waive")}}
+        given = {
+            "-w": workspace,
+            "--mount": mounts,
+            **{f"--{name}": plain.get(name) for name in ("cpus", "memory", "pids", "disk", "waive")},
+        }
         check_alone([name for name, value in given.items() if value not in (None, (), [])])
     try:
         host = read_host()

@@ -65,6 +65,18 @@ def prepare(options: RunOptions) -> Prepared:
     )
 
 
+def _toolchain(options: RunOptions, isolation: Isolation, workspace: str) -> Toolchain:
+    """By what commands see: the host's programs and a workspace (os), the host (none), or a world of its own."""
+    argv0, host = options.argv[0], options.host
+    if isolation == "none" and options.toolchain:
+        return on_host_path(argv0, host, workspace)
+    if isolation != "os":
+        return Toolchain(argv0)
+    if options.toolchain:
+        return find_toolchain(argv0, host, workspace, WORKSPACE_INSIDE)
+    return Toolchain(argv0, hidden=hidden_program(argv0, host, workspace, WORKSPACE_INSIDE))
+
+
 def _by_policy(options: RunOptions, path: str, name: str) -> Prepared:
     """The file says what the command sees: no current directory and no toolchain is added to it. Variables are, by ``--env``."""
     policy = Policy.load(path)
@@ -89,18 +101,6 @@ def _memory(quotas: Quotas) -> int | None:
 
         quotas, _ = with_quotas(settings, quotas)
     return quotas.size("memory")
-
-
-def _toolchain(options: RunOptions, isolation: Isolation, workspace: str) -> Toolchain:
-    """By what commands see: the host's programs and a workspace (os), the host (none), or a world of its own."""
-    argv0, host = options.argv[0], options.host
-    if isolation == "none" and options.toolchain:
-        return on_host_path(argv0, host, workspace)
-    if isolation != "os":
-        return Toolchain(argv0)
-    if options.toolchain:
-        return find_toolchain(argv0, host, workspace, WORKSPACE_INSIDE)
-    return Toolchain(argv0, hidden=hidden_program(argv0, host, workspace, WORKSPACE_INSIDE))
 
 
 def workspace_path(path: str, host: Host) -> str:
