@@ -21,7 +21,8 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
 
     Its name says that it ends with this process, or with the sandbox ``id``, which outlives it.
     """
-    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{id or _name()}")
+    name = id or f"{current_process()}-{secrets.token_hex(8)}"
+    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{name}")
     try:
         os.mkdir(path, 0o700)
         for name in inside:
@@ -34,13 +35,6 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
             raise SandboxError(f"a temporary directory for the sandbox could not be made: {error}") from error
         raise
     return path
-
-
-def _name() -> str:
-    try:
-        return f"{current_process()}-{secrets.token_hex(8)}"
-    except OSError:  # no /proc: what this process leaves is nobody's to remove
-        return secrets.token_hex(8)
 
 
 def remove_dead_scratch(directory: str | None = None, processes: Processes = PROC) -> tuple[str, ...]:
