@@ -93,6 +93,8 @@ def _default_backend(settings: Settings) -> Backend:
 
 def _attributed(origins: Mapping[str, str], function: Callable[P, R], key: str = "") -> Callable[P, R]:
     """Its errors say who asked for what cannot be had, when the caller did not: a variable or a file."""
+    if not origins:
+        return function
 
     def attributed(*arguments: P.args, **options: P.kwargs) -> R:
         try:
