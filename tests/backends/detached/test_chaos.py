@@ -103,7 +103,7 @@ class World:
 
 def _groups_named(ids: set[str]) -> set[str]:
     top = Path("/sys/fs/cgroup")
-    return {str(path) for id in ids for path in top.glob(f"**/*{id}*")} if ids else set()
+    return {str(path) for name in ids for path in top.glob(f"**/*{name}*")} if ids else set()
 
 
 def live(chance: Round, nap: Any) -> None:
@@ -142,7 +142,7 @@ def reaped_twice_at_once() -> None:
     def one() -> None:
         try:
             reap()
-        except BaseException as error:  # noqa: BLE001 - told by the test
+        except BaseException as error:
             failed.append(error)
 
     threads = [threading.Thread(target=one) for _ in range(2)]
@@ -168,9 +168,9 @@ def play(chance: Round, world: World, nap: Any) -> str:
         with contextlib.suppress(ProcessLookupError):
             os.kill(owner, signal.SIGKILL)
         os.waitpid(owner, 0)
-    for id in world.look():
+    for name in world.look():
         with contextlib.suppress(SandboxError):
-            kill_sandbox(id)
+            kill_sandbox(name)
     until = time.monotonic() + _SETTLE
     reaped_twice_at_once()
     while (left := world.left(owner, nap)) and time.monotonic() < until:
@@ -218,9 +218,7 @@ def rounds(seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: A
     return fates
 
 
-def test_nothing_is_left_of_the_dead(
-    witnesses: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: Any
-) -> None:
+def test_nothing_is_left_of_the_dead(witnesses: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: Any) -> None:
     """Twelve rounds of chaos leave no process, mount, control group, directory or entry, and the living are not touched."""
     assert sum(rounds(range(12), tmp_path, monkeypatch, nap).values()) == 12
     assert len(witnesses) == 3
@@ -228,12 +226,10 @@ def test_nothing_is_left_of_the_dead(
 
 @pytest.mark.full
 @pytest.mark.timeout(900)
-def test_two_hundred_rounds(
-    witnesses: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: Any
-) -> None:
+def test_two_hundred_rounds(witnesses: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: Any) -> None:
     """The same two hundred times, and every fate is among them: sandboxes that lived on, died, and were never registered."""
     fates = rounds(range(1000, 1200), tmp_path, monkeypatch, nap)
-    print("\n".join(f"{count:4} {fate}" for fate, count in sorted(fates.items())))  # noqa: T201 - for the record
+    print("\n".join(f"{count:4} {fate}" for fate, count in sorted(fates.items())))
     assert sum(fates.values()) == 200
     assert {fate.rpartition(": ")[2] for fate in fates} == {"alive", "dead", "never registered"}
     assert len(witnesses) == 3

@@ -39,6 +39,12 @@ from isandbox.cli._complete import complete_backends, complete_directories, comp
 @click.option(
     "--waive", multiple=True, metavar="NAME", help="Run without this layer or quota, e.g. landlock. May be repeated."
 )
+@click.option(
+    "--policy",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="A policy file (TOML) instead of -w, --mount, --cpus, --memory and --waive.",
+)
 @click.option("--raw", is_flag=True, help="Let CMD's output act on your terminal, whatever is in it.")
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...", shell_complete=complete_files)
@@ -73,6 +79,10 @@ def run(**options: Any) -> None:
     cancelled, killed or null), limits_hit (sorted names of quotas that refused something), stdout and stderr (text; head and
     tail of what is over 1 MiB), truncated, lingering, start_error, duration and cpu_time (seconds), max_rss (bytes). When
     isandbox itself fails: {"error": {"code": ..., "message": ...}} and exit code 125. Schema: isandbox.run/1 (isandbox schema run).
+
+    With --policy FILE the file alone says what CMD sees and may use: neither the current directory nor a toolchain is added.
+    Relative paths in it begin at its own directory. --env adds variables to it. What isandbox.toml and ISANDBOX_* variables
+    set are defaults of the other options; docs/configuration.md has all of them.
 
     --toolchain auto never executes anything to find the program: it reads links, pyvenv.cfg, pyenv's version files and
     "#!" lines. It never shows /, /etc, or a home directory.
