@@ -16,9 +16,10 @@ from isandbox._state.owner import current_process
 from isandbox.errors import SandboxError
 from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
+from isandbox_backends._shared.core import Core, milliseconds
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.holding import NO_HOLDING, Holding
-from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core, milliseconds
+from isandbox_backends._shared.native import AsyncNative, BlockingNative
 from isandbox_backends._shared.plan import Life
 
 if TYPE_CHECKING:

@@ -37,7 +37,14 @@ from isandbox_backends._shared.plan import (
     encode_plan,
 )
 from isandbox_backends._shared.protocol import Meter, Question, StartFlag
-from isandbox_backends._shared.requests import encode_ask, encode_kill, encode_shutdown, encode_signal, encode_start
+from isandbox_backends._shared.requests import (
+    encode_ask,
+    encode_kill,
+    encode_release,
+    encode_shutdown,
+    encode_signal,
+    encode_start,
+)
 
 NAMESPACES = 0x7E020000
 
@@ -119,6 +126,11 @@ def requests() -> dict[str, bytes]:
         "nothing": start(1, []) + start(2, ["true"]),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "questions": start(1, ["true"]) + b"".join(encode_ask(what, value=60_000) for what in Question) + encode_shutdown(),
+        "clients": encode_release()
+        + start(1, ["true"])
+        + encode_ask(Question.STATUS)
+        + start(2, ["sleep", "9"])
+        + encode_kill(1, "oom"),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),
         "many": b"".join(start(number, ["true"]) + encode_kill(number, "killed") for number in range(1, 40)),
@@ -130,7 +142,9 @@ def main() -> None:
         directory = Path(sys.argv[1], kind)
         directory.mkdir(parents=True, exist_ok=True)
         for name, body in seeds.items():
-            for option, head in enumerate((b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43")):
+            for option, head in enumerate(
+                (b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43", b"\6\7\1\x80", b"\7\x08\0\xd7")
+            ):
                 (directory / f"{name}-{option}").write_bytes(head + body)
 
 

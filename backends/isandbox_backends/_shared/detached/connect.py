@@ -168,8 +168,7 @@ def _core(entry: Entry, link: Connection, on_event: EventSink | None) -> Detache
         os.close(fd)
     if found.info.id != entry.id or found.info.backend != entry.backend:
         raise note.NoteError(f"the helper of sandbox {entry.id} gave the note of another one")
-    assert link.hello is not None  # noqa: S101 - it has greeted
-    group = None if found.group is None else join(found.group, entry.resources, link.hello.client)
+    group = None if found.group is None else join(found.group, entry.resources, link.number)
     return SharedCore(
         client=link,
         info=found.info,

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from isandbox._state.entry import Resources
 from isandbox.errors import StateError
+from isandbox_backends._shared.core import Core
 from isandbox_backends._shared.detached.connection import Connection
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
-from isandbox_backends._shared.native import Core
-
-if TYPE_CHECKING:
-    from isandbox_backends._shared.link import HelperLink
 
 _END = 2.0
 
@@ -42,7 +38,8 @@ class DetachedCore(Core):
         with self._lock:
             if self.client.closed:
                 return False
-            _connection(self.client).let_go()
+            if isinstance(self.client, Connection):  # before that its maker has it, who gives it up
+                self.client.let_go()
         if self.group is not None:
             self.group.remove_own()
         return True
@@ -89,8 +86,3 @@ class SharedCore(DetachedCore):
     def close(self) -> None:
         self.on_event = None
         self.let_go()
-
-
-def _connection(link: HelperLink) -> Connection:
-    assert isinstance(link, Connection)  # noqa: S101 - made so
-    return link
