@@ -70,7 +70,10 @@ def test_a_kept_command_can_open_its_streams_anew(make: Callable[..., Any], term
 def test_terminals_are_apart(make: Callable[..., Any]) -> None:
     """A command cannot open the terminal of another sandbox, and one sandbox's terminals are numbered from 0 on."""
     first, second = make(), make()
-    with first.start("tty; read x", terminal=TerminalSize()) as one, second.start("tty; read x", terminal=TerminalSize()) as two:
+    with (
+        first.start("tty; read x", terminal=TerminalSize()) as one,
+        second.start("tty; read x", terminal=TerminalSize()) as two,
+    ):
         for process in (one, two):
             assert next(iter(process))[1] == b"/dev/pts/0\r\n"
         seen = second.exec("ls /dev/pts").stdout.split()
