@@ -77,6 +77,8 @@ def test_vi(at: Callable[..., Screen], place: Any, tools: Callable[..., str]) ->
     vi = tools("vi", "vim-tiny")
     screen = at(vi, "-u", "NONE", "text.txt")
     screen.shows("text.txt")
+    screen.types("\r")  # under `strict` vim says that it has no timers, and waits for this
+    screen.shows("~")  # lines that the file does not have
     screen.types("ifirst line")
     screen.shows("first line")
     screen.types("\x1b")
@@ -111,5 +113,5 @@ def test_python(at: Callable[..., Screen]) -> None:
     screen.shows(">>> ")
     screen.process.close_stdin()
     result = screen.process.wait()
-    assert (result.signal, result.fault) == (None, None)
-    assert result.exit_code in {0, 130}  # Python 3.11 says by 130 that it was interrupted before
+    assert result.fault is None
+    assert result.exit_code in {0, 130}  # Python 3.11 dies of an interrupt that it had survived
