@@ -78,7 +78,6 @@ def test_vi(at: Callable[..., Screen], place: Any, tools: Callable[..., str]) ->
     screen = at(vi, "-u", "NONE", "text.txt")
     screen.shows("text.txt")
     screen.types("\r")  # under `strict` vim says that it has no timers, and waits for this
-    screen.shows("~")  # lines that the file does not have
     screen.types("ifirst line")
     screen.shows("first line")
     screen.types("\x1b")
