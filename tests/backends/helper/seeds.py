@@ -41,6 +41,7 @@ from isandbox_backends._shared.requests import (
     encode_ask,
     encode_attach,
     encode_kill,
+    encode_release,
     encode_resize,
     encode_shutdown,
     encode_signal,
@@ -133,6 +134,11 @@ def requests() -> dict[str, bytes]:
         "nothing": start(1, []) + start(2, ["true"]),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "questions": start(1, ["true"]) + b"".join(encode_ask(what, value=60_000) for what in Question) + encode_shutdown(),
+        "clients": encode_release()
+        + start(1, ["true"])
+        + encode_ask(Question.STATUS)
+        + start(2, ["sleep", "9"])
+        + encode_kill(1, "oom"),
         "kept": b"".join(start(number, ["yes", "no"], flags) for number, flags in enumerate((16, 17, 26, 31), 1))
         + attach(5, 1, 0)
         + attach(6, 2, 1)
@@ -162,7 +168,9 @@ def main() -> None:
         directory = Path(sys.argv[1], kind)
         directory.mkdir(parents=True, exist_ok=True)
         for name, body in seeds.items():
-            for option, head in enumerate((b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43")):
+            for option, head in enumerate(
+                (b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43", b"\6\7\1\x80", b"\7\x08\0\xd7")
+            ):
                 (directory / f"{name}-{option}").write_bytes(head + body)
 
 

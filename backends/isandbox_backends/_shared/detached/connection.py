@@ -85,6 +85,11 @@ class Connection(HelperLink):
         else:
             raise ProtocolError(f"{type(reply).__name__} out of turn")
 
+    @property
+    def number(self) -> int:
+        """What the helper calls this client; 0 for whoever made the sandbox."""
+        return 0 if self.hello is None else self.hello.client
+
     def take_note(self) -> int:
         """The descriptor that came with the hello; the caller closes it."""
         fd, self._note = self._note, -1

@@ -22,10 +22,11 @@ from isandbox.policy import Policy
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
-from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFlag
+from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFailed, StartFlag
 from isandbox_backends._shared.requests import encode_ask, encode_release, encode_start
 from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends.local import backend as local
+from isandbox_backends.local.python_helper import python_helper
 from isandbox_backends.seccomp.backend import compile_plan
 from isandbox_backends.seccomp.identity import identify, is_ready, look, make_ready
 from isandbox_backends.seccomp.options import SeccompOptions
@@ -253,6 +254,50 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
 
 
 Make = Callable[..., Detached]
+
+
+@pytest.fixture
+def start_detached() -> Iterator[Callable[..., StartFailed]]:
+    """``start_detached(backend, life, given)``: why a helper refused to start, with none of it left."""
+    with tempfile.TemporaryDirectory(prefix="isandbox-tests-") as top:
+
+        def factory(backend: str, life: Life | None, given: set[int]) -> StartFailed:
+            sandbox = make(backend, Path(top), life, given=tuple(given))
+            failed = sandbox.creator.wait(StartFailed)
+            assert isinstance(failed, StartFailed)
+            os.waitpid(sandbox.launcher, 0)
+            sandbox.creator.close()
+            assert soon(lambda: not sandbox.alive())
+            return failed
+
+        yield factory
+
+
+@pytest.fixture(params=["seccomp", "local", "python"])
+def own(request: pytest.FixtureRequest) -> Iterator[Callable[[Life], Client]]:
+    """``own(life)``: the connection to an owned sandbox that is ready, of each helper. All have ended afterwards."""
+    made: list[tuple[Client, int]] = []
+
+    def factory(life: Life) -> Client:
+        path = helper_path()
+        assert path is not None
+        program = python_helper() if request.param == "python" else HelperProgram(path)
+        plan, inherited, identity = records("local" if request.param == "python" else request.param, lambda mode: mode)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            launcher = spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
+        if identity is not None:
+            identity.close()
+        client = Client(ours)
+        made.append((client, launcher))
+        client.hello()
+        return client
+
+    yield factory
+    for client, launcher in made:
+        client.close()
+        for pid in {launcher, client.wait(Launched).pid}:
+            os.waitpid(pid, 0)
 
 
 @pytest.fixture(params=["seccomp", "local"])

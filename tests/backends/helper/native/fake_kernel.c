@@ -315,6 +315,19 @@ take_pieces (const struct iovec *part, long count)
 }
 
 static long
+send_bytes (const struct msghdr *message)
+{
+  long sum = 0;
+  for (size_t i = 0; i < message->iovlen; i++)
+    {
+      read_bytes ((long) message->iov[i].base, message->iov[i].len);
+      sum += (long) message->iov[i].len;
+    }
+  read_bytes ((long) message->control, message->controllen);
+  return sum;
+}
+
+static long
 file_call (long n, long a, long b, long c, long d, long e)
 {
   switch (n)
@@ -328,6 +341,13 @@ file_call (long n, long a, long b, long c, long d, long e)
     case __NR_write:
       read_bytes (b, (size_t) c);
       return c > 1 && !fake_chance (8) ? 1 + fake_chance ((u32) c) : c;
+    case __NR_sendmsg:
+      return fake_chance (8) ? send_bytes ((const struct msghdr *) b) : -EAGAIN;
+    case __NR_accept4:
+      return on_accept ();
+    case __NR_getsockopt: /* the credentials of a peer, mostly our own */
+      memset ((void *) d, fake_chance (8) ? 0 : 1, 12);
+      return 0;
     case __NR_readv:
       return fake_chance (8) ? give_pieces ((const struct iovec *) b, c) : -EAGAIN;
     case __NR_writev:
@@ -392,7 +412,7 @@ other_call (long n, long a, long b, long d, long e)
         poll[i].revents = i == 1 ? POLLIN : (short) (poll[i].fd < 0 ? 0 : fake_chance (16) ? poll[i].events : POLLERR);
       return 1;
     case __NR_recvmsg:
-      return on_recvmsg ((struct msghdr *) b);
+      return on_recvmsg ((int) a, (struct msghdr *) b);
     case __NR_mmap:
       return map ((size_t) b, d & MAP_ANONYMOUS ? -1 : (int) e);
     case __NR_munmap:
