@@ -6,8 +6,7 @@
 #define TERMINAL_HOLDS (64u << 10)
 
 struct relay *relays;
-
-static u32 last_serial;
+u32 relays_kept;
 
 static void
 close_one (int *fd)
@@ -139,7 +138,7 @@ allocate (struct command *c)
   r->command = c;
   r->flags = c->start.flags;
   r->streams = r->flags & START_MERGE ? 1 : 2;
-  r->serial = r->flags & START_KEPT ? last_serial + 1 : 0;
+  r->serial = r->flags & START_KEPT ? relays_kept + 1 : 0;
   r->quota = relay_kept (r) ? c->start.output_quota : 0;
   r->started_ns = c->started_ns;
   r->status = r->sink = r->slave = r->stream[0].fd = r->stream[1].fd = -1;
@@ -193,7 +192,7 @@ relay_begin (struct command *c)
       return e;
     }
   hand_over (r, c, report, theirs);
-  last_serial += relay_kept (r);
+  relays_kept += relay_kept (r);
   r->next = relays;
   relays = r;
   return 0;
@@ -231,6 +230,8 @@ take_end (struct relay *r, const u8 *report)
 {
   memcpy (&r->end, report, sizeof r->end);
   r->ended = 1;
+  if (r->over && !r->end.fault)
+    r->end.fault = FAULT_OUTPUT;
   if (!(r->flags & START_TERMINAL))
     close_one (&r->sink);
   r->sink = -1;
@@ -286,14 +287,17 @@ room (const struct relay *r, int i)
   return relay_kept (r) ? ring->size : ring->size - (ring->written - viewers_slowest (r, i));
 }
 
+/* What a quota means does not depend on who is first: a command that ends by itself before it can be ended is over it too. */
 static void
 check_quota (struct relay *r)
 {
-  if (r->quota && r->command && r->stream[0].ring.written + r->stream[1].ring.written > r->quota)
-    {
-      r->quota = 0;
-      command_end (r->command, FAULT_OUTPUT);
-    }
+  if (!r->quota || r->over || r->stream[0].ring.written + r->stream[1].ring.written <= r->quota)
+    return;
+  r->over = 1;
+  if (r->ended && !r->end.fault)
+    r->end.fault = FAULT_OUTPUT;
+  else if (r->command)
+    command_end (r->command, FAULT_OUTPUT);
 }
 
 static void
