@@ -285,7 +285,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Callable[[Life], Client]]:
         plan, inherited, identity = records("local" if request.param == "python" else request.param, lambda mode: mode)
         ours, theirs = socket.socketpair()
         with theirs:
-            launcher = _spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
+            launcher = spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
         if identity is not None:
             identity.close()
         client = Client(ours)
