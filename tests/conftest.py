@@ -21,6 +21,9 @@ from isandbox.testing.containment.host import cgroups_of
 settings.register_profile("isandbox", derandomize=True, deadline=None, database=None)
 settings.load_profile("isandbox")
 
+# What the developer has set for isandbox is no part of a test, which would find it in the user's file.
+os.environ["ISANDBOX_CONFIG"] = ""
+
 # A shell without job control starts `make check &` with SIGINT ignored, nohup anything with SIGHUP ignored. The programs that
 # tests start would inherit that, and rightly not pass such signals on.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):

@@ -1,5 +1,6 @@
 /* The event loop of the sandbox's first process: requests, dead children, time. */
 #include "clients.h"
+#include "command.h"
 #include "door.h"
 #include "relay.h"
 #include "setup.h"

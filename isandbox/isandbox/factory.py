@@ -55,7 +55,8 @@ def create_sandbox(type: str | None = None, **options: Any) -> Creation:
     """Make a sandbox. ``await`` the value, or use it with ``async with``.
 
     ``type`` is one of the backend names; without it ``SANDBOX_TYPE`` decides, else the platform's native backend. Never a
-    silent step down: a backend that cannot run here is `BackendUnavailableError`.
+    silent step down: a backend that cannot run here is `BackendUnavailableError`. What is not given is taken from ``isandbox.toml``
+    and variables where they set it (docs/configuration.md), quotas one by one. A ``policy`` may be the path of a file with one.
 
     Options: ``workspace`` (a path or `Workspace`; without it an empty one that goes with the sandbox), ``mounts`` (`Mount` records),
     ``env``, ``quotas`` (`Quotas`), ``network`` (hosts; the default is none), ``start_timeout`` (seconds, default 60),
