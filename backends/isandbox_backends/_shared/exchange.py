@@ -208,7 +208,8 @@ class Exchange:
         return ExecResult(
             exit_code=code,
             signal=signal_number,
-            fault=end.fault,
+            # Also where the command was faster than the kill: what a quota means cannot depend on who is first.
+            fault=end.fault or ("output" if self.over_output else None),
             limits_hit=limits | end.limits,
             stdout_bytes=self._kept["stdout"].value(),
             stderr_bytes=stderr.value() if stderr else b"",
