@@ -1,6 +1,6 @@
 /* Questions of a client. The answer goes to a descriptor that came with the question, so that nobody has to sort answers. */
 #include "clients.h"
-#include "command.h"
+#include "relay.h"
 
 void
 ask_answer (int fd, const void *answer, size_t len)
@@ -12,7 +12,7 @@ ask_answer (int fd, const void *answer, size_t len)
 static void
 tell_status (int fd)
 {
-  struct status_answer answer = { .version = STATUS_VERSION, .clients = clients_count, .commands = commands_alive };
+  struct status_answer answer = { .version = STATUS_VERSION, .clients = clients_count, .commands = commands_alive, .kept = relay_count_kept () };
   life_tell (&answer);
   ask_answer (fd, &answer, sizeof answer);
 }
@@ -20,8 +20,8 @@ tell_status (int fd)
 static void
 tell_commands (int fd)
 {
-  struct commands_answer answer = { 0, sizeof (struct command_record) };
-  ask_answer (fd, &answer, sizeof answer);
+  static u8 answer[RELAY_LIST_MOST];
+  ask_answer (fd, answer, relay_list (answer, sizeof answer));
 }
 
 const char *

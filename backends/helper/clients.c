@@ -1,5 +1,5 @@
 #include "clients.h"
-#include "command.h"
+#include "relay.h"
 
 struct client *clients;
 u32 clients_count;
@@ -59,6 +59,7 @@ client_gone (struct client *c)
         if (!(command->start.flags & START_KEPT))
           command_end (command, FAULT_CANCELLED);
       }
+  relay_client_gone (c->number);
   struct client **link = &clients;
   while (*link != c)
     link = &(*link)->next;
@@ -95,11 +96,25 @@ handle_id (struct client *c, u32 type, const u8 *payload, size_t len, int count)
     return "frame length";
   memcpy (words, payload, sizeof words);
   struct command *command = command_find (c, words[0]); /* gone already: nothing to do */
+  if (!command)
+    command = relay_command (c->number, words[0]);
   if (command && type == FRAME_KILL && words[1] >= FAULT_TIMEOUT && words[1] <= FAULT_KILLED)
     command_end (command, words[1]);
   else if (command && type == FRAME_SIGNAL && words[1] > 0 && words[1] <= 64)
     command_signal (command, (int) words[1]);
   return NULL;
+}
+
+static const char *
+attach (struct client *c, const u8 *payload, size_t len, int count)
+{
+  u32 id;
+  if (len < sizeof id)
+    return "frame length";
+  memcpy (&id, payload, sizeof id);
+  if (command_find (c, id) || relay_id_taken (c->number, id))
+    return "id in use";
+  return relay_attach (c->number, payload, len, c->fds, count);
 }
 
 /* NULL, or in which way the frame breaks the protocol. The first COUNT descriptors are the frame's. */
@@ -114,6 +129,12 @@ handle (struct client *c, u32 type, const u8 *payload, size_t len, int count)
     case FRAME_KILL:
     case FRAME_SIGNAL:
       return handle_id (c, type, payload, len, count);
+    case FRAME_ATTACH:
+      return attach (c, payload, len, count);
+    case FRAME_RESIZE:
+      return count ? "frame length" : relay_resize (c->number, payload, len);
+    case FRAME_STDIN_EOF:
+      return count ? "frame length" : relay_stdin_eof (c->number, payload, len);
     case FRAME_ASK:
       if (count != 1)
         return "a question without a descriptor for its answer";

@@ -1,11 +1,12 @@
-#include "command.h"
+#include "clients.h"
+#include "relay.h"
 
 struct command *commands;
 volatile u32 commands_alive;
 
 static struct command *spare; /* the last freed one: the next command starts on warm pages */
 
-#define START_KNOWN (START_STDIN | START_MERGE | START_SCRIPT | START_WANT_STARTED)
+#define START_KNOWN (START_STDIN | START_MERGE | START_SCRIPT | START_WANT_STARTED | START_RELAYED)
 #define SWEEP_FIRST_NS 2000000ull
 #define SWEEP_LIMIT_NS 900000000ull
 
@@ -66,6 +67,7 @@ discard (struct command *c, int orderly)
 static void
 release (struct command *c, int orderly)
 {
+  relay_command_gone (c);
   SYS (close, c->fd_status);
   for (int i = 0; i < METERS; i++)
     if (c->meters[i] >= 0)
@@ -101,8 +103,10 @@ parse_request (struct command *c, const u8 *payload, size_t len)
     return "string counts";
   if (c->start.joins > MAX_JOINS || c->start.meters >= 1u << METERS)
     return "cgroup descriptors";
-  if (c->start.flags & ~START_KNOWN)
+  if (c->start.flags & ~START_KNOWN || (c->start.operation && c->start.flags & START_RELAYED))
     return "flags";
+  if (c->start.flags & START_TERMINAL)
+    c->start.flags |= START_MERGE;
   size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
   c->request = c->inline_request;
   c->request_bytes = vectors + strings;
@@ -149,9 +153,20 @@ static const char *
 parse (struct command *c, const u8 *payload, size_t len, const int *fds, int nfds)
 {
   const char *why = parse_request (c, payload, len);
-  if (!why && command_find (c->client, c->start.id))
+  if (!why && (command_find (c->client, c->start.id) || relay_id_taken (c->client->number, c->start.id)))
     why = "id in use";
   return why ? why : take_descriptors (c, fds, nfds);
+}
+
+/* There is no keeper to tell of it. */
+static void
+not_begun (struct command *c, u32 stage, long error)
+{
+  c->start_errno = (u32) -error;
+  c->start_stage = stage;
+  keeper_report (c->fd_status, c, 127 << 8, 0);
+  close_pipes (c);
+  release (c, 1);
 }
 
 const char *
@@ -173,6 +188,12 @@ command_start (struct client *client, const u8 *payload, size_t len, const int *
     c->own_processes++;
   c->started_ns = now_ns ();
   meters_begin (c);
+  long failed = c->start.flags & START_RELAYED ? relay_begin (c) : 0;
+  if (failed < 0)
+    {
+      not_begun (c, STAGE_STDIO, failed);
+      return NULL;
+    }
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
   long pid = -EAGAIN;
@@ -182,11 +203,7 @@ command_start (struct client *client, const u8 *payload, size_t len, const int *
   if (pid < 0)
     {
       commands_alive--;
-      c->start_errno = (u32) -pid;
-      c->start_stage = STAGE_IDENTITY;
-      keeper_report (c->fd_status, c, 127 << 8, 0);
-      close_pipes (c);
-      release (c, 1);
+      not_begun (c, STAGE_IDENTITY, pid);
       return NULL;
     }
   c->keeper = (i32) pid;

@@ -26,10 +26,12 @@
 #define KEEPER_SCRIPT_FD 4
 
 struct client;
+struct relay;
 
 struct command {
   struct command *next;
   struct client *client; /* whose it is, and its id; NULL: that one is gone */
+  struct relay *relay;   /* of one whose output the helper reads itself */
   struct start_request start;
   const char *cwd;
   char **argv, **env;

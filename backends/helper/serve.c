@@ -2,6 +2,7 @@
 #include "clients.h"
 #include "command.h"
 #include "door.h"
+#include "relay.h"
 #include "setup.h"
 #include "verify.h"
 
@@ -162,7 +163,9 @@ serve (void)
         look_ns = now_ns () + watch_first ();
       if (look_ns)
         wait = sooner (wait, ms_until (look_ns, now_ns ()));
+      relays_watch ();
       loop_wait (wait);
+      relays_turn ();
       if (commands && look_ns && now_ns () >= look_ns)
         {
           u64 pause = watch ();

@@ -28,12 +28,18 @@ if TYPE_CHECKING:
     from isandbox.errors import SandboxError as SandboxError
     from isandbox.errors import SandboxLostError as SandboxLostError
     from isandbox.errors import SandboxNotFoundError as SandboxNotFoundError
+    from isandbox.errors import StateError as StateError
     from isandbox.errors import TransferRefusedError as TransferRefusedError
     from isandbox.errors import UnsupportedError as UnsupportedError
     from isandbox.events import Event as Event
     from isandbox.factory import Creation as Creation
     from isandbox.factory import create_sandbox as create_sandbox
     from isandbox.factory import createSandbox as createSandbox
+    from isandbox.lifecycle import Connection as Connection
+    from isandbox.lifecycle import connect as connect
+    from isandbox.lifecycle import kill_sandbox as kill_sandbox
+    from isandbox.lifecycle import list_sandboxes as list_sandboxes
+    from isandbox.lifecycle import reap as reap
     from isandbox.oneshot import run as run
     from isandbox.policy import Capabilities as Capabilities
     from isandbox.policy import Enforcement as Enforcement
@@ -45,8 +51,13 @@ if TYPE_CHECKING:
     from isandbox.records import ExecResult as ExecResult
     from isandbox.records import FileInfo as FileInfo
     from isandbox.records import Metrics as Metrics
+    from isandbox.records import Offsets as Offsets
+    from isandbox.records import ProcessInfo as ProcessInfo
+    from isandbox.records import ReapReport as ReapReport
     from isandbox.records import RunResult as RunResult
     from isandbox.records import SandboxInfo as SandboxInfo
+    from isandbox.records import SandboxSummary as SandboxSummary
+    from isandbox.records import TerminalSize as TerminalSize
     from isandbox.records import Transfer as Transfer
     from isandbox.sandbox import ISandbox as ISandbox
 
@@ -59,6 +70,11 @@ _HOME = {
     "Creation": "factory",
     "create_sandbox": "factory",
     "createSandbox": "factory",
+    "Connection": "lifecycle",
+    "connect": "lifecycle",
+    "kill_sandbox": "lifecycle",
+    "list_sandboxes": "lifecycle",
+    "reap": "lifecycle",
     "run": "oneshot",
     "Capabilities": "policy",
     "Enforcement": "policy",
@@ -70,8 +86,13 @@ _HOME = {
     "ExecResult": "records",
     "FileInfo": "records",
     "Metrics": "records",
+    "Offsets": "records",
+    "ProcessInfo": "records",
+    "ReapReport": "records",
     "RunResult": "records",
     "SandboxInfo": "records",
+    "SandboxSummary": "records",
+    "TerminalSize": "records",
     "Transfer": "records",
     "ISandbox": "sandbox",
 }
@@ -81,6 +102,7 @@ __all__ = [
     "BackendUnavailableError",
     "Capabilities",
     "ConfigurationError",
+    "Connection",
     "CreateRequest",
     "Creation",
     "Enforcement",
@@ -98,10 +120,13 @@ __all__ = [
     "ISandbox",
     "Metrics",
     "Mount",
+    "Offsets",
     "Policy",
     "PolicyDeniedError",
+    "ProcessInfo",
     "ProcessSpec",
     "Quotas",
+    "ReapReport",
     "RunResult",
     "SandboxBusyError",
     "SandboxClosedError",
@@ -109,13 +134,20 @@ __all__ = [
     "SandboxInfo",
     "SandboxLostError",
     "SandboxNotFoundError",
+    "SandboxSummary",
+    "StateError",
+    "TerminalSize",
     "Transfer",
     "TransferRefusedError",
     "UnsupportedError",
     "Workspace",
     "backend_names",
+    "connect",
     "createSandbox",
     "create_sandbox",
+    "kill_sandbox",
+    "list_sandboxes",
+    "reap",
     "run",
 ]
 

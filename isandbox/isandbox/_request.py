@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from isandbox._life import check_life, refuse_unsupported_life
 from isandbox._registry import load_backend
-from isandbox._settings import default_type
+from isandbox._settings import UnsetNumber, UnsetText, default_type, read_settings
 from isandbox._text import shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    from isandbox._settings import Settings
     from isandbox.backend import Backend
     from isandbox.events import EventSink
     from isandbox.policy import Capabilities, Isolation, Mount, Workspace
@@ -26,7 +28,11 @@ if TYPE_CHECKING:
 _OPTIONS = (
     *("workspace", "mounts", "env", "quotas", "network", "start_timeout"),
     *("labels", "min_isolation", "waive", "policy", "on_event"),
+    *("lifetime", "idle_timeout", "detached", "idempotency_key"),
 )
+# What stands in a signature when nobody has said anything: a setting is stronger, and any value of the caller's stronger still.
+_START_TIMEOUT: float = UnsetNumber(START_TIMEOUT_DEFAULT)
+_MIN_ISOLATION: Isolation = UnsetText("none")  # type: ignore[assignment] # it is that text
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -45,21 +51,31 @@ def make_request(
     env: Mapping[str, str] | None = None,
     quotas: Quotas | None = None,
     network: Iterable[str] | None = None,
-    start_timeout: float = START_TIMEOUT_DEFAULT,
+    start_timeout: float = _START_TIMEOUT,
     labels: Mapping[str, str] | None = None,
-    min_isolation: Isolation = "none",
+    min_isolation: Isolation = _MIN_ISOLATION,
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
+    lifetime: float | None = None,
+    idle_timeout: float | None = None,
+    detached: bool = False,
+    idempotency_key: str | None = None,
     **backend_options: Any,
 ) -> tuple[Backend, CreateRequest]:
     """Check every option against the backend that will have to honour it.
 
-    Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in the message) and
-    `BackendUnavailableError`.
+    What is not given is taken from the settings. Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in
+    the message) and `BackendUnavailableError`.
     """
-    backend = load_backend(default_type() if type is None else type)
-    request = request_for(
+    settings, origins = read_settings(), dict[str, str]()
+    backend = load_backend(type) if type is not None else _default_backend(settings)
+    if settings.values:
+        from isandbox._settings.apply import applied
+
+        now = applied(settings, quotas, start_timeout, min_isolation, whole=policy is not None)
+        quotas, start_timeout, min_isolation, origins = now.quotas, now.start_timeout, now.min_isolation, now.origins
+    request = _attributed(origins, request_for)(
         backend,
         workspace=workspace,
         mounts=mounts,
@@ -72,9 +88,40 @@ def make_request(
         waive=waive,
         policy=policy,
         on_event=on_event,
+        lifetime=lifetime,
+        idle_timeout=idle_timeout,
+        detached=detached,
+        idempotency_key=idempotency_key,
         **backend_options,
     )
     return backend, request
+
+
+def _default_backend(settings: Settings) -> Backend:
+    return _attributed(settings.origins, load_backend, "type")(default_type())
+
+
+def _attributed(origins: Mapping[str, str], function: Callable[P, R], key: str = "") -> Callable[P, R]:
+    """Its errors say who asked for what cannot be had, when the caller did not: a variable or a file."""
+    if not origins:
+        return function
+
+    def attributed(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        except (UnsupportedError, ConfigurationError) as error:
+            origin = origins.get(key or getattr(error, "option", ""))
+            if origin is not None:
+                error.args = (f"{error} (asked for by {origin})",)
+            raise
+
+    return attributed
+
+
+def _load_policy(path: object) -> Policy:
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):
+        raise ConfigurationError(f"policy: a Policy record, or the path of a file, not {path.__class__.__name__}")
+    return Policy.load(path)
 
 
 def request_for(
@@ -89,11 +136,18 @@ def request_for(
     labels: Mapping[str, str] | None = None,
     min_isolation: Isolation = "none",
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
+    lifetime: float | None = None,
+    idle_timeout: float | None = None,
+    detached: bool = False,
+    idempotency_key: str | None = None,
     **backend_options: Any,
 ) -> CreateRequest:
     """`make_request` for a backend that is at hand, and needs no name."""
+    parts = workspace is not None or mounts or env or quotas or network is not None or waive
+    if policy is not None and parts:
+        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
     if policy is None:
         policy = Policy(
             workspace=as_workspace(workspace),
@@ -104,29 +158,42 @@ def request_for(
             waive=frozenset(check_texts((waive,) if isinstance(waive, str) else waive, "waive", "names")),
         )
     elif not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy: a Policy record, not {policy.__class__.__name__}")
-    elif workspace is not None or mounts or env or quotas or network is not None or waive:
-        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
+        policy = _load_policy(policy)
     number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
     if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
         raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")
-    _check_sink(on_event)
+    check_sink(on_event)
+    check_life(lifetime, idle_timeout, detached, idempotency_key)
     options = _backend_options(backend, backend_options)
     reason = backend.unavailable()
     if reason is not None:
         raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
     _refuse_unsupported(backend, policy, min_isolation)
+    if detached or lifetime is not None or idle_timeout is not None:
+        refuse_unsupported_life(backend, lifetime, idle_timeout, detached)
     backend.check(policy, options)
-    return CreateRequest(
+    request = CreateRequest(
         policy=policy,
         options=options,
         start_timeout=start_timeout,
-        labels=_labels(labels),
+        labels=check_labels(labels),
         on_event=on_event,
+        lifetime=lifetime,
+        idle_timeout=idle_timeout,
+        detached=detached,
+        idempotency_key=idempotency_key,
     )
+    backend.check_request(request)
+    return request if idempotency_key is None else _with_digest(backend, request)
 
 
-def _labels(labels: object) -> Mapping[str, str]:
+def _with_digest(backend: Backend, request: CreateRequest) -> CreateRequest:
+    from isandbox._digest import digest_of  # hashlib costs more to import than a plain sandbox's checks take
+
+    return replace(request, options_digest=digest_of(backend.name, request))
+
+
+def check_labels(labels: object) -> Mapping[str, str]:
     if labels is None:
         return MappingProxyType({})
     if not isinstance(labels, Mapping):
@@ -138,7 +205,7 @@ def _labels(labels: object) -> Mapping[str, str]:
     return MappingProxyType(given)
 
 
-def _check_sink(on_event: object) -> None:
+def check_sink(on_event: object) -> None:
     if on_event is not None and not callable(on_event):
         raise ConfigurationError(f"on_event: a function of one event, not {shown(on_event)}")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal as _signal
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from isandbox import errors
+from isandbox._text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 Fault = Literal["timeout", "oom", "cpu", "output", "cancelled", "killed"]
 Limit = Literal["pids", "disk", "open_files", "file_size"]
 Stream = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 FileKind = Literal["file", "directory", "symlink", "other"]
+SandboxState = Literal["running", "ended", "elsewhere"]
 
 _ERROR_OF_FAULT: dict[str, type[errors.ExecFailedError]] = {
     "timeout": errors.ExecTimeoutError,
@@ -43,7 +46,7 @@ class ExecResult:
     """What became of a command.
 
     ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
-    the sandbox ended the command. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
+    the sandbox ended the command, and is ``output`` for one that wrote more than `Quotas.output` however it ended. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
     ``disk``, ``open_files``, ``file_size``); how surely is in the capability record, `Enforcement.told`. Both come from a
     channel that the command cannot write to.
 
@@ -120,6 +123,61 @@ def signal_name(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """Of a terminal, in characters. `ConfigurationError` for what is not from 1 to 65535."""
+
+    rows: int = 24
+    columns: int = 80
+
+    def __post_init__(self) -> None:
+        _check_numbers("terminal", ("rows", self.rows), ("columns", self.columns), least=1, most=65_535)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A place in each of a command's streams: how many bytes of it came before. `ConfigurationError` for what is no number of
+    bytes. A command whose stderr is merged, as a terminal's is, has no bytes in ``stderr``.
+    """
+
+    stdout: int = 0
+    stderr: int = 0
+
+    def __post_init__(self) -> None:
+        _check_numbers("offsets", ("stdout", self.stdout), ("stderr", self.stderr), least=0, most=(1 << 63) - 1)
+
+
+def _check_numbers(what: str, *values: tuple[str, int], least: int, most: int) -> None:
+    for name, value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise errors.ConfigurationError(f"{what}: {name} is a whole number from {least} to {most}, not {shown(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A kept command, running or ended, as `ISandbox.processes` lists it."""
+
+    id: int
+    """What `ISandbox.attach` takes. It names this command and no other as long as the sandbox lives."""
+    pid: int | None
+    """As the sandbox sees it; ``None`` when it did not start."""
+    command: str
+    """Its arguments with spaces between them, at most 255 bytes of them. Written inside: it may hold anything, also what a
+    terminal obeys."""
+    running: bool
+    exit_code: int | None
+    """As in `ExecResult`; ``None`` while it runs."""
+    signal: int | None
+    fault: Fault | None
+    started_at: datetime
+    """By this host's clock now and the sandbox's count of time since."""
+    terminal: bool
+    written: Offsets
+    """How many bytes of each stream there have been."""
+    first: Offsets
+    """The oldest byte of each stream that is still kept."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileInfo:
     """One entry, not followed when it is a link."""
 
@@ -190,3 +248,42 @@ class SandboxInfo:
         # A mapping proxy does not pickle.
         values = [getattr(self, f.name) for f in fields(self)]
         return (SandboxInfo, tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSummary:
+    """One line of `list_sandboxes`: what is known of a sandbox without a connection to it."""
+
+    id: str
+    backend: str
+    state: SandboxState
+    """``running``; ``ended``, and kept in mind for a while; ``elsewhere``: of another machine or pid namespace that shares the
+    state directory, where nobody can tell from here whether it lives."""
+    detached: bool
+    created_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner_pid: int | None = None
+    """The process whose end is the sandbox's; ``None`` for a detached one."""
+    expires_at: datetime | None = None
+    """When its lifetime ends, as far as that is known here: an estimate, which a renewal or a jump of the clock changes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_summary, ({f.name: _picklable(getattr(self, f.name)) for f in fields(self)},))
+
+
+def _summary(values: dict[str, Any]) -> SandboxSummary:
+    return SandboxSummary(**values)
+
+
+def _picklable(value: object) -> object:
+    return dict(value) if isinstance(value, MappingProxyType) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ReapReport:
+    """What `reap` removed: names of sandboxes, directories and control groups whose owners are gone, sorted."""
+
+    removed: tuple[str, ...] = ()

@@ -26,47 +26,64 @@ MODULES = list(modules())
 
 # What may be touched where. A prefix that ends with a dot is a package.
 ALLOWED: dict[str, tuple[str, ...]] = {
-    "os.environ": ("isandbox._settings", "isandbox.cli.", "isandbox_backends.local.python_helper"),
+    "os.environ": ("isandbox._settings.variables", "isandbox.cli.", "isandbox_backends.local.python_helper"),
     "subprocess": (),
     "ctypes": ("isandbox.files._openat2", "isandbox_backends.local.py_helper.system"),
     "random": ("isandbox_backends.seccomp.claims",),
     "secrets": (
+        "isandbox._state.places",
         "isandbox.files.host",
         "isandbox_backends._shared.cgroups.owner",
         "isandbox_backends._shared.scratch",
         "isandbox_backends._shared.start",
     ),
     "time": (
+        "isandbox._state.clock",
         "isandbox.cli.",
         "isandbox.testing.",
         "isandbox_backends._shared.aio",
+        "isandbox_backends._shared.asking",
         "isandbox_backends._shared.blocking",
         "isandbox_backends._shared.cgroups.group",
-        "isandbox_backends._shared.client",
+        "isandbox_backends._shared.detached.",
         "isandbox_backends._shared.drain",
-        "isandbox_backends._shared.native",
+        "isandbox_backends._shared.link",
+        "isandbox_backends._shared.core",
+        "isandbox_backends._shared.spawn",
         "isandbox_backends._shared.start",
         "isandbox_backends.local.py_helper.",
         "isandbox_backends.seccomp.identity",
         "isandbox_backends.seccomp.space",
     ),
-    "datetime": ("isandbox.testing.", "isandbox_backends._shared.start"),
+    "datetime": (
+        "isandbox.testing.",
+        "isandbox_backends._shared.detached.",
+        "isandbox_backends._shared.kept",
+        "isandbox_backends._shared.start",
+    ),
     "threading": (
         "isandbox.cli.",
         "isandbox.sync._bridge",
+        "isandbox.testing.fake_life",
         "isandbox_backends._shared.blocking",
-        "isandbox_backends._shared.client",
         "isandbox_backends._shared.drain",
-        "isandbox_backends._shared.native",
+        "isandbox_backends._shared.link",
+        "isandbox_backends._shared.core",
         "isandbox_backends.seccomp.view",
         "isandbox_backends.local.py_helper.",
         "isandbox_backends.seccomp.space",
     ),
-    "socket": ("isandbox_backends._shared.client", "isandbox_backends.local.py_helper."),
-    "signal": (
-        "isandbox.records",
-        "isandbox.cli.",
+    "socket": (
         "isandbox_backends._shared.client",
+        "isandbox_backends._shared.detached.",
+        "isandbox_backends._shared.link",
+        "isandbox_backends.local.py_helper.",
+    ),
+    "signal": (
+        "isandbox.cli.",
+        "isandbox.records",
+        "isandbox_backends._shared.client",
+        "isandbox_backends._shared.detached.",
         "isandbox_backends.local.py_helper.",
         "isandbox_backends.seccomp.space",
     ),
@@ -214,6 +231,7 @@ def test_nobody_parses_with_open_by_path() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "io.open"}
     }  # fmt: skip
     assert users <= {
+        "isandbox.cli.doctor.read",  # of /proc, /sys and /etc, from a list
         "isandbox_backends.seccomp.backend",
         "isandbox_backends.seccomp.space",
         "isandbox_backends.seccomp.subordinate",

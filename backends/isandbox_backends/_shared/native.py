@@ -3,224 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import threading
-import time
-import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import partial
-from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError, SandboxLostError, UnsupportedError
-from isandbox.events import Event, EventKind
+from isandbox._aio import in_thread
+from isandbox.command import ProcessSpec
+from isandbox.errors import ConfigurationError
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared.aio import AsyncProcess
+from isandbox_backends._shared.asking import ask, ask_blocking
 from isandbox_backends._shared.blocking import BlockingProcess
-from isandbox_backends._shared.endpoints import enlarge, start_command
-from isandbox_backends._shared.exchange import Exchange
-from isandbox_backends._shared.host_process import end_at_exit, log
+from isandbox_backends._shared.core import Core
+from isandbox_backends._shared.host_process import end_at_exit
+from isandbox_backends._shared.kept import AsyncKeptVerbs, BlockingKeptVerbs
 from isandbox_backends._shared.nativefiles import AsyncFileVerbs, BlockingFileVerbs
-from isandbox_backends._shared.protocol import ProtocolError
-from isandbox_backends._shared.scratch import remove_tree
+from isandbox_backends._shared.protocol import Question
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from isandbox.command import ProcessSpec
-    from isandbox.events import EventSink
     from isandbox.records import Metrics, SandboxInfo
-    from isandbox_backends._shared.cgroups import SandboxGroup
-    from isandbox_backends._shared.client import HelperClient
-    from isandbox_backends._shared.endpoints import Endpoints
-    from isandbox_backends._shared.fileverbs import FileCall
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
-class Core:
-    """What both interfaces share: the helper, the environment of commands, what has to go in the end."""
-
-    client: HelperClient
-    info: SandboxInfo
-    env: Mapping[str, str]
-    cwd: str
-    output_quota: int | None
-    command_owner: int | None = None
-    """uid and gid of commands on the host, where they are not ours."""
-    group: SandboxGroup | None = None
-    scratch: tuple[str, ...] = ()
-    """Directories on the host that are removed on close."""
-    on_event: EventSink | None = None
-    lost: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def prepare(self, spec: ProcessSpec) -> tuple[dict[str, str], str]:
-        """Environment and absolute working directory of a command."""
-        self.refuse_user(spec.user)
-        cwd = os.path.join(self.cwd, spec.cwd) if spec.cwd else self.cwd
-        return {**self.env, "PWD": cwd, **spec.env}, cwd
-
-    def refuse_user(self, user: str | None) -> None:
-        if user is not None:
-            raise UnsupportedError(
-                f"user={user!r}: commands run as one user here; leave it out", option="user", backend=self.info.backend
-            )
-
-    def begin(self, spec: ProcessSpec) -> tuple[Endpoints, Exchange]:
-        self.check_open()
-        env, cwd = self.prepare(spec)
-        exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
-        with self._telling_of_a_loss():
-            try:
-                ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
-            except SandboxError:
-                self.check_open()  # closed by another thread meanwhile, which took the control group with it
-                raise
-        try:
-            self.emit("exec_started", id=ends.id)
-        except BaseException:  # a Ctrl-C
-            ends.give_up(self.client)
-            raise
-        return ends, exchange
-
-    def begin_file(self, call: FileCall[T], user: str | None) -> tuple[Endpoints, Exchange]:
-        self.check_open()
-        self.refuse_user(user)
-        kept = call.spec.max_output > 0
-        exchange = Exchange(call.spec, time.monotonic(), output_quota=call.ceiling, keep_all=kept, to_the_end=True)
-        with self._telling_of_a_loss():
-            ends = start_command(self.client, call.spec, {}, self.cwd, operation=call.operation)
-        if ends.stdin >= 0 and call.spec.stdin == "pipe":
-            enlarge(ends.stdin)
-        return ends, exchange
-
-    def check_file(self, call: FileCall[T], exchange: Exchange) -> None:
-        """After its end: raise the error of an operation that failed."""
-        number = exchange.file_error(closed=self.client.closed)
-        if number:
-            raise OSError(number, os.strerror(number), call.path)
-
-    def file_answer(self, call: FileCall[T], exchange: Exchange) -> bytes:
-        self.check_file(call, exchange)
-        return exchange.result().stdout_bytes
-
-    def file_value(self, call: FileCall[T], exchange: Exchange) -> T:
-        with self.believing():
-            return call.parse(self.file_answer(call, exchange))
-
-    @contextlib.contextmanager
-    def believing(self) -> Iterator[None]:
-        """The helper's answer is read in here."""
-        try:
-            yield
-        except ProtocolError as error:
-            self.client.destroy()  # it is not believed any further
-            raise SandboxLostError(f"sandbox {self.info.id} is lost: its helper broke the protocol: {error}") from error
-
-    def check_open(self) -> None:
-        if self.client.closed:
-            raise SandboxClosedError(f"sandbox {self.info.id} is closed")
-
-    def metrics(self) -> Metrics:
-        self.check_open()
-        if self.client.pid is None or self.lost:
-            raise SandboxLostError(f"sandbox {self.info.id} is gone")
-        from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
-
-        return tree_metrics(self.client.pid)
-
-    def hang_up(self) -> int | None:
-        """End everything inside; the pidfd to wait for, ``None`` when somebody has closed it before."""
-        with self._lock:
-            if self.client.closed:
-                return None
-            return self.client.hang_up()
-
-    def holds_processes(self) -> bool:
-        """Whether the control group cannot go yet."""
-        with contextlib.suppress(OSError):  # told by `clean_up`
-            return self.group is not None and not self.group.remove_now()
-        return False
-
-    def clean_up(self) -> None:
-        try:
-            self.client.reap()
-        finally:
-            removals = [partial(remove_tree, path) for path in self.scratch]
-            for remove in (*removals, *((self.group.remove,) if self.group is not None else ())):
-                try:
-                    remove()
-                except OSError as error:  # close ends in "gone" also when a part of it fails
-                    log.warning("sandbox %s: something could not be removed: %s", self.info.id, error)
-            self.emit("closed")
-
-    def ended(self, id: int, exchange: Exchange) -> None:
-        """A command has come to its end, or the sandbox has under it."""
-        if self.group is not None:
-            self.group.end(id)
-        if exchange.lost is None:
-            self.emit("exec_ended", id=id)
-        else:
-            self._tell_of_a_loss(exchange.lost)
-
-    def file_ended(self, exchange: Exchange) -> None:
-        """A file operation's end is nobody's event, but what it finds lost is."""
-        if exchange.lost is not None:
-            self._tell_of_a_loss(exchange.lost)
-
-    def _tell_of_a_loss(self, reason: str) -> None:
-        with self._lock:
-            if self.client.closed or self.lost:
-                return
-            self.lost = True
-        self.emit("lost", reason=reason)
-
-    @contextlib.contextmanager
-    def _telling_of_a_loss(self) -> Iterator[None]:
-        """Around what is the first to find out that the helper is gone."""
-        try:
-            yield
-        except SandboxLostError:
-            self._tell_of_a_loss("its first process does not answer")
-            raise
-
-    def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
-        if self.on_event is None:
-            return
-        try:
-            self.on_event(Event(kind, self.info.id, time.time(), MappingProxyType(data)))
-        except Exception:
-            log.exception("on_event of sandbox %s failed", self.info.id)
-
-    def end(self) -> None:
-        if self.hang_up() is not None:
-            self.clean_up()
-
-    def __del__(self) -> None:
-        if not self.client.closed:
-            try:
-                warnings.warn(f"sandbox {self.info.id} was never closed", ResourceWarning, source=self, stacklevel=2)
-            finally:  # its processes end; what it left on disk may still be wanted, and stays
-                self.client.hang_up()
-                self.client.reap()
-                if self.group is not None:
-                    self.group.remove()
-
-    def refuse_renew(self) -> NoReturn:
-        raise UnsupportedError(
-            "renew: this sandbox has no lifetime; it lives until it is closed", option="renew", backend=self.info.backend
-        )
-
-
-class AsyncNative(AsyncFileVerbs):
+class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
     """The async interface: pipes are readers of the loop that made the sandbox."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, core: Core, *, connected: bool = False) -> None:
+        self._core, self.connected = core, connected
         self._loop = asyncio.get_running_loop()
         end_at_exit(core)
 
@@ -240,18 +48,17 @@ class AsyncNative(AsyncFileVerbs):
                 raise
         return process
 
-    def _process(self, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> AsyncProcess:
-        try:
-            return AsyncProcess(self._core.client, ends, exchange, on_end)
-        except BaseException:  # the loop cannot watch its pipes
-            ends.give_up(self._core.client)
-            raise
-
     async def metrics(self) -> Metrics:
         return self._core.metrics()
 
     async def renew(self, seconds: float) -> None:
-        self._core.refuse_renew()
+        value = self._core.renewal(seconds)
+        self._check_loop()
+        answer = await ask(self._core.client, Question.RENEW, value=value)
+        await in_thread(self._core.renewed, answer, seconds)
+
+    async def detach(self) -> None:
+        self._core.let_go()
 
     async def close(self) -> None:
         pidfd = self._core.hang_up()
@@ -260,9 +67,8 @@ class AsyncNative(AsyncFileVerbs):
         try:
             await _readable(pidfd)
         finally:
-            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind, or a process
-            # that is still dying.
-            if any(map(_has_entries, self._core.scratch)) or self._core.holds_processes():
+            # The helper has ended, or is ended by force.
+            if self._core.takes_time():
                 await asyncio.shield(asyncio.to_thread(self._core.clean_up))
             else:
                 self._core.clean_up()
@@ -273,11 +79,11 @@ class AsyncNative(AsyncFileVerbs):
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
 
-class BlockingNative(BlockingFileVerbs):
+class BlockingNative(BlockingKeptVerbs, BlockingFileVerbs):
     """The blocking interface: each call polls in its own thread."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, core: Core, *, connected: bool = False) -> None:
+        self._core, self.connected = core, connected
         end_at_exit(core)
 
     @property
@@ -300,16 +106,14 @@ class BlockingNative(BlockingFileVerbs):
         return self._core.metrics()
 
     def renew(self, seconds: float) -> None:
-        self._core.refuse_renew()
+        value = self._core.renewal(seconds)
+        self._core.renewed(ask_blocking(self._core.client, Question.RENEW, value=value), seconds)
+
+    def detach(self) -> None:
+        self._core.let_go()
 
     def close(self) -> None:
-        self._core.end()
-
-
-def _has_entries(path: str) -> bool:
-    with contextlib.suppress(OSError), os.scandir(path) as entries:
-        return next(entries, None) is not None
-    return False
+        self._core.destroy()
 
 
 async def _readable(fd: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import tempfile
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 
@@ -38,17 +39,29 @@ def anonymous_file(name: str, content: bytes, *, mode: int = 0o600, sealed: bool
             view = view[os.write(fd, view) :]
         os.lseek(fd, 0, os.SEEK_SET)
         if sealed and memory:
-            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+            seal(fd)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
+def seal(fd: int) -> None:
+    """What is in an `anonymous_file` stays as it is, for whoever has it."""
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+
+
 def open_process(pid: int) -> int:
     """A descriptor that is readable when our child ``pid`` has ended; -1 where there is no such thing."""
     return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+
+
+def wait_for_end(pidfd: int, timeout: float) -> bool:
+    """Whether the process ends within ``timeout`` seconds."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
 
 
 def descriptor_path(fd: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from isandbox_backends._shared.protocol import FAULT_NUMBERS, HEADER, NO_METERS, FrameType, Meter, Question, StartFlag
 
@@ -16,6 +17,16 @@ _PAIR = struct.Struct("<II")
 _RESIZE = struct.Struct("<IHH")
 _ATTACH = struct.Struct("<IIIIQQ")
 _ASK = struct.Struct("<IIQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Relaying:
+    """What START says of a relayed command: see `encode_start`."""
+
+    keep: int = 0
+    rows: int = 0
+    columns: int = 0
+    output_quota: int = 0
 
 
 def encode_start(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Isolation = Literal["none", "unknown", "os", "container", "userkernel", "vm"]
 
 # "unknown" fails every minimum: it is what a remote of unverified strength reports.
-_LADDER = ("none", "os", "container", "userkernel", "vm")
+LADDER = ("none", "os", "container", "userkernel", "vm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,10 @@ class Capabilities:
     """The record that a backend is held to by the contract suite.
 
     ``quotas`` and ``policies`` map names to `Enforcement`; a name that is not there is unsupported. ``verbs`` are the
-    optional verbs (``pause``, ``snapshot``, ...) that work. ``weaknesses`` are sentences for people. ``protections``: what code
-    inside is kept from, in the words of `Protection`; ``isandbox audit`` tries each.
+    optional verbs (``pause``, ``snapshot``, ...) that work; ``detach`` stands for ``detached=`` with all that finds such a sandbox
+    again, ``lifetime`` for ``lifetime=`` and ``idle_timeout=``, ``renew`` for a lifetime that can be prolonged. ``weaknesses`` are
+    sentences for people. ``protections``: what code inside is kept from, in the words of `Protection`; ``isandbox audit`` tries
+    each.
     """
 
     isolation: Isolation
@@ -83,8 +85,8 @@ class Capabilities:
 
 def meets(isolation: Isolation, minimum: Isolation) -> bool:
     """Whether ``isolation`` is at least ``minimum`` on the ladder none < os < container < userkernel < vm."""
-    if minimum not in _LADDER:
-        raise ConfigurationError(f"min_isolation: one of {', '.join(_LADDER)}, not {minimum!r}")
+    if minimum not in LADDER:
+        raise ConfigurationError(f"min_isolation: one of {', '.join(LADDER)}, not {minimum!r}")
     if minimum == "none":
         return True
-    return isolation in _LADDER and _LADDER.index(isolation) >= _LADDER.index(minimum)
+    return isolation in LADDER and LADDER.index(isolation) >= LADDER.index(minimum)

@@ -13,8 +13,9 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from isandbox.command import MAX_OUTPUT_DEFAULT
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from isandbox import process, sandbox
     from isandbox.backend import Backend, CreateRequest
     from isandbox.command import ProcessSpec
-    from isandbox.events import EventKind
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+    from isandbox.events import EventKind, EventSink
+    from isandbox.records import ExecResult, FileInfo, Metrics, Offsets, ProcessInfo, SandboxInfo, Stream
 
 T = TypeVar("T")
 _END = object()
@@ -114,9 +115,16 @@ def bridge(backend: Backend, request: CreateRequest) -> ISandbox:
     return BridgedSandbox(thread.run(backend.create(request)), thread)
 
 
+def bridge_connection(backend: Backend, id: str, on_event: EventSink | None) -> ISandbox:
+    """The same with ``backend.connect``, for a sandbox that is there already."""
+    thread = _thread
+    return BridgedSandbox(thread.run(backend.connect(id, on_event)), thread)
+
+
 class BridgedSandbox(ISandbox):
     def __init__(self, inner: sandbox.ISandbox, thread: _LoopThread) -> None:
         self._inner, self._thread = inner, thread
+        self.connected = inner.connected
 
     @property
     def info(self) -> SandboxInfo:
@@ -124,6 +132,12 @@ class BridgedSandbox(ISandbox):
 
     def spawn(self, spec: ProcessSpec) -> IProcess:
         return BridgedProcess(self._thread.run(self._inner.spawn(spec)), self._thread)
+
+    def processes(self) -> list[ProcessInfo]:
+        return self._thread.run(self._inner.processes())
+
+    def attach(self, id: int, *, since: Offsets | None = None, max_output: int = MAX_OUTPUT_DEFAULT) -> IProcess:
+        return BridgedProcess(self._thread.run(self._inner.attach(id, since=since, max_output=max_output)), self._thread)
 
     def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return self._thread.run(self._inner.stat(path, user=user))
@@ -177,6 +191,24 @@ class BridgedSandbox(ISandbox):
     def renew(self, seconds: float) -> None:
         self._thread.run(self._inner.renew(seconds))
 
+    def pause(self) -> None:
+        self._thread.run(self._inner.pause())
+
+    def resume(self) -> None:
+        self._thread.run(self._inner.resume())
+
+    def snapshot(self) -> str:
+        return self._thread.run(self._inner.snapshot())
+
+    def fork(self) -> Self:
+        return type(self)(self._thread.run(self._inner.fork()), self._thread)
+
+    def expose(self, port: int) -> str:
+        return self._thread.run(self._inner.expose(port))
+
+    def detach(self) -> None:
+        self._thread.run(self._inner.detach())
+
     def close(self) -> None:
         self._thread.run(self._inner.close())
 
@@ -188,6 +220,17 @@ class BridgedProcess(IProcess):
     @property
     def pid(self) -> int | None:
         return self._inner.pid
+
+    @property
+    def id(self) -> int | None:
+        return self._inner.id
+
+    @property
+    def offsets(self) -> Offsets:
+        return self._inner.offsets
+
+    def detach(self) -> None:
+        self._thread.run(self._inner.detach())
 
     def wait(self) -> ExecResult:
         return self._thread.run(self._inner.wait())

@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.client import LISTEN_FD, LOCK_FD, NOTE_FD, _spawn
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
 from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFailed, StartFlag
 from isandbox_backends._shared.requests import encode_ask, encode_release, encode_start
+from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends.local import backend as local
 from isandbox_backends.local.python_helper import python_helper
 from isandbox_backends.seccomp.backend import compile_plan
@@ -245,7 +245,7 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
         door = {LISTEN_FD: listening.fileno(), LOCK_FD: lock, NOTE_FD: note}
         fds = {**inherited, 4: theirs.fileno(), **{number: fd for number, fd in door.items() if number in given}}
         program = HelperProgram(path, ("isandbox-helper", "seccomp-test", "detached"))
-        launcher = _spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
+        launcher = spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
     os.close(lock)
     os.close(note)
     if identity is not None:
@@ -285,7 +285,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Callable[[Life], Client]]:
         plan, inherited, identity = records("local" if request.param == "python" else request.param, lambda mode: mode)
         ours, theirs = socket.socketpair()
         with theirs:
-            launcher = _spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
+            launcher = spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
         if identity is not None:
             identity.close()
         client = Client(ours)

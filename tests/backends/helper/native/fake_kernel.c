@@ -287,6 +287,33 @@ read_strings (long n, long a, long b, long c, long d)
     }
 }
 
+/* Pieces of memory, one after the other. */
+static long
+give_pieces (const struct iovec *part, long count)
+{
+  long all = 0;
+  for (; count > 0; part++, count--)
+    {
+      long n = give_bytes ((long) part->base, part->len);
+      all += n;
+      if (n < (long) part->len)
+        break;
+    }
+  return all;
+}
+
+static long
+take_pieces (const struct iovec *part, long count)
+{
+  size_t all = 0;
+  for (; count > 0; part++, count--)
+    {
+      read_bytes ((long) part->base, part->len);
+      all += part->len;
+    }
+  return fake_chance (4) ? (long) all : -EAGAIN;
+}
+
 static long
 send_bytes (const struct msghdr *message)
 {
@@ -321,6 +348,18 @@ file_call (long n, long a, long b, long c, long d, long e)
     case __NR_getsockopt: /* the credentials of a peer, mostly our own */
       memset ((void *) d, fake_chance (8) ? 0 : 1, 12);
       return 0;
+    case __NR_readv:
+      return fake_chance (8) ? give_pieces ((const struct iovec *) b, c) : -EAGAIN;
+    case __NR_writev:
+      return take_pieces ((const struct iovec *) b, c);
+    case __NR_ioctl:
+      if (b == 0x5401) /* TCGETS */
+        memset ((void *) c, 4, 36);
+      if (b == FIONREAD)
+        *(int *) c = (int) fake_chance (70000);
+      return b == 0x5441 ? fake.next_fd++ : 0; /* TIOCGPTPEER */
+    case __NR_fcntl:
+      return b == F_DUPFD_CLOEXEC ? fake.next_fd++ : 0;
     case __NR_sendto:
       read_bytes (b, (size_t) c);
       return c;
@@ -370,7 +409,7 @@ other_call (long n, long a, long b, long d, long e)
     case __NR_ppoll:
       poll[0].revents = (short) fake_chance (2); /* the server's signals */
       for (long i = 1; i < b; i++)
-        poll[i].revents = POLLIN;
+        poll[i].revents = i == 1 ? POLLIN : (short) (poll[i].fd < 0 ? 0 : fake_chance (16) ? poll[i].events : POLLERR);
       return 1;
     case __NR_recvmsg:
       return on_recvmsg ((int) a, (struct msghdr *) b);

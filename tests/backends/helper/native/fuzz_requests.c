@@ -67,17 +67,33 @@ give_rights (struct msghdr *message, int count)
     }
 }
 
+static int
+is_given (int fd)
+{
+  return fd >= FIRST_FD;
+}
+
+static int
+of_viewers (void)
+{
+  int n = 0;
+  for (const struct relay *r = relays; r; r = r->next)
+    for (const struct viewer *v = r->viewers; v; v = v->next)
+      n += is_given (v->status) + is_given (v->in) + is_given (v->out[0]) + is_given (v->out[1]);
+  return n;
+}
+
 static void
 check_descriptors (void)
 {
-  int open = 0, owned = 0;
+  int open = 0, owned = of_viewers ();
   for (int i = 0; i < stream.next; i++)
     open += stream.open[i];
   for (const struct client *c = clients; c; c = c->next)
     owned += c->nfds + (c != &creator);
   for (const struct command *c = commands; c; c = c->next)
     {
-      owned++; /* its status pipe */
+      owned += is_given (c->fd_status); /* a relayed command's is the helper's own */
       for (int i = 0; i < METERS; i++)
         owned += c->meters[i] >= 0;
     }
@@ -156,6 +172,8 @@ put_back (void)
 {
   put_server_back ();
   commands = spare = NULL;
+  relays = NULL;
+  viewers_alive = relays_kept = 0;
   table = NULL;
 }
 

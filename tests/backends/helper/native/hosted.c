@@ -90,6 +90,11 @@ check_buffers (long n, long b, long c, long d)
     case __NR_readlinkat:
       check (c, (size_t) d);
       break;
+    case __NR_readv:
+    case __NR_writev:
+      for (const struct iovec *part = (const struct iovec *) b; c > 0; part++, c--)
+        check ((long) part->base, part->len);
+      break;
     case __NR_recvmsg:
       check ((long) message->iov->base, message->iov->len);
       check ((long) message->control, message->controllen);
@@ -122,7 +127,7 @@ clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg)
 int
 main (int argc, char **argv)
 {
-  int fd = argc == 2 ? open (argv[1], O_WRONLY | 02000 /* O_APPEND */ | O_CLOEXEC) : -1;
+  int fd = argc >= 2 ? open (argv[1], O_WRONLY | 02000 /* O_APPEND */ | O_CLOEXEC) : -1;
   if (fd < 0 || dup3 (fd, REPORT_FD, O_CLOEXEC) < 0)
     return REPORTED;
   return helper_main (argc, argv);
