@@ -31,3 +31,8 @@ def _homes(env: Mapping[str, str]) -> tuple[str, ...]:
     with contextlib.suppress(KeyError):  # an id without an entry
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     return tuple(dict.fromkeys(os.path.realpath(home) for home in named if home.startswith("/")))
+
+
+def terminal_type() -> str | None:
+    """The user's TERM; ``None`` when there is none."""
+    return os.environ.get("TERM") or None

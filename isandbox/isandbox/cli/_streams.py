@@ -68,13 +68,14 @@ def feed_stdin(process: IProcess) -> None:
 def _feed(process: IProcess) -> None:
     # A command that does not read its input, has ended, or is gone needs no more of it.
     with contextlib.suppress(SandboxError, BrokenPipeError):
-        while data := _read():
+        while data := read_stdin():
             process.write_stdin(data)
     with contextlib.suppress(SandboxError):
         process.close_stdin()
 
 
-def _read() -> bytes:
+def read_stdin() -> bytes:
+    """What there is; waits for it. Empty at the end, also when a terminal has hung up."""
     while True:
         try:
             return os.read(STDIN, _CHUNK)

@@ -1,0 +1,68 @@
+"""Which sandbox is meant: a whole id, or the beginning of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from isandbox._text import plain
+from isandbox.errors import ConfigurationError, SandboxNotFoundError
+
+if TYPE_CHECKING:
+    from isandbox.records import SandboxSummary
+    from isandbox.sync import ISandbox
+
+SHORTEST = 4
+"""Characters of a beginning that follow the backend's name."""
+
+
+def match_id(text: str, ids: Iterable[str]) -> str | None:
+    """The id that is ``text`` or the only one that begins with it; ``None`` when there is none.
+
+    Raises `ConfigurationError` for a beginning that is too short, and for one that several have, with all of them.
+    """
+    known = sorted(set(ids))
+    if text in known:
+        return text
+    found = [id for id in known if id.startswith(text)]
+    if not found:
+        return None
+    if not any(len(text) - len(id.rpartition("-")[0]) - 1 >= SHORTEST for id in found):
+        raise ConfigurationError(
+            f"{plain(text)}: the beginning of an id has {SHORTEST} characters or more after the backend's name, as in "
+            f"{found[0][: found[0].rindex('-') + 1 + SHORTEST]}"
+        )
+    if len(found) > 1:
+        raise ConfigurationError(f"{plain(text)}: several ids begin so: {', '.join(found)}")
+    return found[0]
+
+
+def find_id(text: str) -> str:
+    """The whole id, by what `list_sandboxes` knows; ``text`` itself where that knows nothing of it."""
+    from isandbox.sync import list_sandboxes
+
+    return match_id(text, (one.id for one in list_sandboxes())) or text
+
+
+def find_summary(text: str) -> SandboxSummary:
+    """Raises `SandboxNotFoundError`, and `ConfigurationError` as `match_id`."""
+    from isandbox.sync import list_sandboxes
+
+    listed = {one.id: one for one in list_sandboxes()}
+    id = match_id(text, listed)
+    if id is None:
+        raise SandboxNotFoundError(f"there is no sandbox {plain(text)}; isandbox ps --all shows those there are")
+    return listed[id]
+
+
+def open_sandbox(text: str) -> ISandbox:
+    """A handle on it; leaving lets go. A whole id costs no listing. Raises as `isandbox.connect` and `match_id`."""
+    from isandbox.sync import connect
+
+    try:
+        return connect(text)
+    except (SandboxNotFoundError, ConfigurationError):
+        id = find_id(text)
+        if id == text:
+            raise
+    return connect(id)

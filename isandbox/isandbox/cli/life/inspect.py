@@ -1,0 +1,66 @@
+"""`isandbox inspect`: everything that is known of one sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from isandbox._text import plain
+from isandbox.cli._layout import fitted
+from isandbox.cli._output import say_object
+from isandbox.cli._report import format_size
+from isandbox.cli._streams import say
+from isandbox.cli.life.edge import guarded
+from isandbox.cli.life.ids import find_summary
+from isandbox.cli.life.listing import process_object, state_of, summary_object
+from isandbox.errors import UnsupportedError
+from isandbox.sync import connect
+
+if TYPE_CHECKING:
+    from isandbox.records import Metrics, SandboxInfo
+    from isandbox.sync import ISandbox
+
+_TITLE = 12  # columns
+_SIZES = ("memory", "disk", "file_size", "output")
+
+
+def inspect_command(id: str, *, as_json: bool) -> int:
+    """0, or 125."""
+
+    def work() -> int:
+        found = look(id)
+        return say_object(found) if as_json else say("\n".join(lines(found)), 0)
+
+    return guarded(work, as_json=as_json)
+
+
+def look(id: str) -> dict[str, Any]:
+    """One object: the listing's row, and from the sandbox itself what it is, what it uses, and its kept commands. Of one that
+    has ended, or that belongs to another process, the row alone.
+    """
+    summary = find_summary(id)
+    found: dict[str, Any] = summary_object(summary)
+    if summary.detached and summary.state == "running":
+        with connect(summary.id) as sandbox:
+            found |= _info_object(sandbox.info)
+            found["metrics"] = asdict(sandbox.metrics())
+            found["commands"] = _commands(sandbox)
+    return found
+
+
+def _info_object(info: SandboxInfo) -> dict[str, Any]:
+    return {
+        "isolation": info.isolation,
+        "workspace": info.workspace,
+        "quotas": {name: value for name, value in asdict(info.quotas).items() if value is not None},
+        "layers": dict(info.layers),
+        "waived": sorted(info.waived),
+    }
+
+
+def _commands(sandbox: ISandbox) -> list[dict[str, Any]]:
+    try:
+        return [{**process_object(one), "state": state_of(one)} for one in sandbox.processes()]
+    except UnsupportedError:  # a backend without kept commands
+        return []

@@ -1,0 +1,32 @@
+"""A command without a terminal of the user's: its output goes where ours goes, our stdin to it, signals are passed on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from isandbox.cli._output import outlets
+from isandbox.cli._signals import Signals
+from isandbox.cli._streams import feed_stdin
+
+if TYPE_CHECKING:
+    from isandbox.cli._output import Outlet
+    from isandbox.records import ExecResult
+    from isandbox.sync import IProcess
+
+
+def stream(process: IProcess, into: dict[str, Outlet]) -> None:
+    """Every byte, to the command's end."""
+    for name, chunk in process:
+        into[name].write(chunk)
+    for outlet in into.values():
+        outlet.end()
+
+
+def follow(process: IProcess, signals: Signals, *, interactive: bool, show: bool, raw: bool) -> ExecResult:
+    """Until the command has ended. Without ``interactive`` its input is left as it is; without ``show`` nothing is written."""
+    signals.attach(process)
+    if interactive:
+        feed_stdin(process)
+    if show:
+        stream(process, outlets(raw=raw))
+    return process.wait()
