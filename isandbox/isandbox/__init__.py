@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from isandbox.factory import Creation as Creation
     from isandbox.factory import create_sandbox as create_sandbox
     from isandbox.factory import createSandbox as createSandbox
+    from isandbox.lifecycle import Connection as Connection
+    from isandbox.lifecycle import connect as connect
+    from isandbox.lifecycle import kill_sandbox as kill_sandbox
+    from isandbox.lifecycle import list_sandboxes as list_sandboxes
+    from isandbox.lifecycle import reap as reap
     from isandbox.oneshot import run as run
     from isandbox.policy import Capabilities as Capabilities
     from isandbox.policy import Enforcement as Enforcement
@@ -45,8 +50,10 @@ if TYPE_CHECKING:
     from isandbox.records import ExecResult as ExecResult
     from isandbox.records import FileInfo as FileInfo
     from isandbox.records import Metrics as Metrics
+    from isandbox.records import ReapReport as ReapReport
     from isandbox.records import RunResult as RunResult
     from isandbox.records import SandboxInfo as SandboxInfo
+    from isandbox.records import SandboxSummary as SandboxSummary
     from isandbox.records import Transfer as Transfer
     from isandbox.sandbox import ISandbox as ISandbox
 
@@ -59,6 +66,11 @@ _HOME = {
     "Creation": "factory",
     "create_sandbox": "factory",
     "createSandbox": "factory",
+    "Connection": "lifecycle",
+    "connect": "lifecycle",
+    "kill_sandbox": "lifecycle",
+    "list_sandboxes": "lifecycle",
+    "reap": "lifecycle",
     "run": "oneshot",
     "Capabilities": "policy",
     "Enforcement": "policy",
@@ -70,8 +82,10 @@ _HOME = {
     "ExecResult": "records",
     "FileInfo": "records",
     "Metrics": "records",
+    "ReapReport": "records",
     "RunResult": "records",
     "SandboxInfo": "records",
+    "SandboxSummary": "records",
     "Transfer": "records",
     "ISandbox": "sandbox",
 }
@@ -81,6 +95,7 @@ __all__ = [
     "BackendUnavailableError",
     "Capabilities",
     "ConfigurationError",
+    "Connection",
     "CreateRequest",
     "Creation",
     "Enforcement",
@@ -102,6 +117,7 @@ __all__ = [
     "PolicyDeniedError",
     "ProcessSpec",
     "Quotas",
+    "ReapReport",
     "RunResult",
     "SandboxBusyError",
     "SandboxClosedError",
@@ -109,13 +125,18 @@ __all__ = [
     "SandboxInfo",
     "SandboxLostError",
     "SandboxNotFoundError",
+    "SandboxSummary",
     "Transfer",
     "TransferRefusedError",
     "UnsupportedError",
     "Workspace",
     "backend_names",
+    "connect",
     "createSandbox",
     "create_sandbox",
+    "kill_sandbox",
+    "list_sandboxes",
+    "reap",
     "run",
 ]
 

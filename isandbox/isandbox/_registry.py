@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module, metadata
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -21,17 +23,40 @@ _ALIASES = {"node": "local"}
 # Their modules import fcntl, resource and the like: on Windows they cannot even say themselves why they do not run.
 _POSIX_ONLY = ("local", "seccomp")
 _ENTRY_POINTS = "isandbox.backends"
+_STAND_INS: dict[str, Backend] = {}
 
 
 def backend_names() -> list[str]:
     """Every name that ``SANDBOX_TYPE`` may hold, aliases and installed third-party backends included, sorted."""
-    return sorted({*_BUILT_IN, *_ALIASES, *(entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS))})
+    return sorted({*_BUILT_IN, *_ALIASES, *_STAND_INS, *(entry.name for entry in metadata.entry_points(group=_ENTRY_POINTS))})
 
 
 def canonical_names() -> dict[str, tuple[str, ...]]:
     """Each backend's own name, sorted, with the aliases that it has."""
     names = [name for name in backend_names() if name not in _ALIASES]
     return {name: tuple(sorted(alias for alias, of in _ALIASES.items() if of == name)) for name in names}
+
+
+def own_names() -> list[str]:
+    """The names, without aliases, of backends on this machine; while tests have stand-ins, of those alone: what ends or removes
+    every sandbox that it finds must not find the real ones then.
+    """
+    return sorted(_STAND_INS or _BUILT_IN)
+
+
+@contextmanager
+def stand_in(name: str, backend: Backend) -> Iterator[None]:
+    """For the tests of programs that use sandboxes: ``name`` is this backend, until the context is left.
+
+    Raises `ConfigurationError` for a name that is taken.
+    """
+    if name in backend_names():
+        raise ConfigurationError(f"a backend of the name {name!r} is there already")
+    _STAND_INS[name] = backend
+    try:
+        yield
+    finally:
+        del _STAND_INS[name]
 
 
 def is_built_in(name: str) -> bool:
@@ -47,6 +72,8 @@ def load_backend(name: str) -> Backend:
     if not isinstance(name, str):
         raise ConfigurationError(f"sandbox type: one of the names {', '.join(backend_names())}, not {name!r}")
     canonical = _ALIASES.get(name, name)
+    if canonical in _STAND_INS:
+        return _STAND_INS[canonical]
     target, fix = _BUILT_IN.get(canonical), "pip install --force-reinstall isandbox"
     if target is None and (entry := _installed(canonical)) is not None:
         target = f"{entry.module}:{entry.attr}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from isandbox._life import check_life, refuse_unsupported_life
 from isandbox._registry import load_backend
 from isandbox._settings import default_type
 from isandbox._text import shown
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _OPTIONS = (
     *("workspace", "mounts", "env", "quotas", "network", "start_timeout"),
     *("labels", "min_isolation", "waive", "policy", "on_event"),
+    *("lifetime", "idle_timeout", "detached", "idempotency_key"),
 )
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +53,10 @@ def make_request(
     waive: Iterable[str] = (),
     policy: Policy | None = None,
     on_event: EventSink | None = None,
+    lifetime: float | None = None,
+    idle_timeout: float | None = None,
+    detached: bool = False,
+    idempotency_key: str | None = None,
     **backend_options: Any,
 ) -> tuple[Backend, CreateRequest]:
     """Check every option against the backend that will have to honour it.
@@ -72,6 +78,10 @@ def make_request(
         waive=waive,
         policy=policy,
         on_event=on_event,
+        lifetime=lifetime,
+        idle_timeout=idle_timeout,
+        detached=detached,
+        idempotency_key=idempotency_key,
         **backend_options,
     )
     return backend, request
@@ -91,6 +101,10 @@ def request_for(
     waive: Iterable[str] = (),
     policy: Policy | None = None,
     on_event: EventSink | None = None,
+    lifetime: float | None = None,
+    idle_timeout: float | None = None,
+    detached: bool = False,
+    idempotency_key: str | None = None,
     **backend_options: Any,
 ) -> CreateRequest:
     """`make_request` for a backend that is at hand, and needs no name."""
@@ -110,23 +124,38 @@ def request_for(
     number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
     if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
         raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")
-    _check_sink(on_event)
+    check_sink(on_event)
+    check_life(lifetime, idle_timeout, detached, idempotency_key)
     options = _backend_options(backend, backend_options)
     reason = backend.unavailable()
     if reason is not None:
         raise BackendUnavailableError(f"the {backend.name} backend cannot run here: {reason}")
     _refuse_unsupported(backend, policy, min_isolation)
+    if detached or lifetime is not None or idle_timeout is not None:
+        refuse_unsupported_life(backend, lifetime, idle_timeout, detached)
     backend.check(policy, options)
-    return CreateRequest(
+    request = CreateRequest(
         policy=policy,
         options=options,
         start_timeout=start_timeout,
-        labels=_labels(labels),
+        labels=check_labels(labels),
         on_event=on_event,
+        lifetime=lifetime,
+        idle_timeout=idle_timeout,
+        detached=detached,
+        idempotency_key=idempotency_key,
     )
+    backend.check_request(request)
+    return request if idempotency_key is None else _with_digest(backend, request)
 
 
-def _labels(labels: object) -> Mapping[str, str]:
+def _with_digest(backend: Backend, request: CreateRequest) -> CreateRequest:
+    from isandbox._digest import digest_of  # hashlib costs more to import than a plain sandbox's checks take
+
+    return replace(request, options_digest=digest_of(backend.name, request))
+
+
+def check_labels(labels: object) -> Mapping[str, str]:
     if labels is None:
         return MappingProxyType({})
     if not isinstance(labels, Mapping):
@@ -138,7 +167,7 @@ def _labels(labels: object) -> Mapping[str, str]:
     return MappingProxyType(given)
 
 
-def _check_sink(on_event: object) -> None:
+def check_sink(on_event: object) -> None:
     if on_event is not None and not callable(on_event):
         raise ConfigurationError(f"on_event: a function of one event, not {shown(on_event)}")
 

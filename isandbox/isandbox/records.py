@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal as _signal
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from isandbox import errors
 
@@ -19,6 +19,7 @@ Fault = Literal["timeout", "oom", "cpu", "output", "cancelled", "killed"]
 Limit = Literal["pids", "disk", "open_files", "file_size"]
 Stream = Literal["stdout", "stderr"]
 FileKind = Literal["file", "directory", "symlink", "other"]
+SandboxState = Literal["running", "ended", "elsewhere"]
 
 _ERROR_OF_FAULT: dict[str, type[errors.ExecFailedError]] = {
     "timeout": errors.ExecTimeoutError,
@@ -190,3 +191,42 @@ class SandboxInfo:
         # A mapping proxy does not pickle.
         values = [getattr(self, f.name) for f in fields(self)]
         return (SandboxInfo, tuple(dict(value) if isinstance(value, MappingProxyType) else value for value in values))
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSummary:
+    """One line of `list_sandboxes`: what is known of a sandbox without a connection to it."""
+
+    id: str
+    backend: str
+    state: SandboxState
+    """``running``; ``ended``, and kept in mind for a while; ``elsewhere``: of another machine or pid namespace that shares the
+    state directory, where nobody can tell from here whether it lives."""
+    detached: bool
+    created_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    owner_pid: int | None = None
+    """The process whose end is the sandbox's; ``None`` for a detached one."""
+    expires_at: datetime | None = None
+    """When its lifetime ends, as far as that is known here: an estimate, which a renewal or a jump of the clock changes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_summary, ({f.name: _picklable(getattr(self, f.name)) for f in fields(self)},))
+
+
+def _summary(values: dict[str, Any]) -> SandboxSummary:
+    return SandboxSummary(**values)
+
+
+def _picklable(value: object) -> object:
+    return dict(value) if isinstance(value, MappingProxyType) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ReapReport:
+    """What `reap` removed: names of sandboxes, directories and control groups whose owners are gone, sorted."""
+
+    removed: tuple[str, ...] = ()

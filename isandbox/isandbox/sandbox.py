@@ -25,13 +25,16 @@ class ISandbox(ABC):
     """One sandbox.
 
     A backend implements the abstract verbs; everything else is written once on top of them. Use it as a context manager:
-    leaving it closes it. An async handle belongs to its event loop, a blocking one is thread-safe; neither survives
+    leaving it closes it, or lets go of it when the handle is ``connected``. An async handle belongs to its event loop, a blocking one is thread-safe; neither survives
     ``os.fork`` nor pickles.
 
     Paths are POSIX; relative ones start at the workspace. File verbs act in the sandbox's own view, as the user that
     commands run as or as ``user``, and raise the standard library's errors with the path in them. Where users cannot be
     chosen, ``user=`` is `UnsupportedError`, before anything is done.
     """
+
+    connected: bool = False
+    """`isandbox.connect` made this handle: leaving its context detaches instead of closing."""
 
     @property
     @abstractmethod
@@ -114,11 +117,18 @@ class ISandbox(ABC):
 
     @abstractmethod
     async def renew(self, seconds: float) -> None:
-        """Let the sandbox live ``seconds`` from now. `UnsupportedError` where it has no lifetime to renew."""
+        """Let the sandbox live ``seconds`` from now, above 0 and at most 30 days (`ConfigurationError`), whatever was left.
+
+        A shorter time than was left shortens its life. ``idle_timeout`` stays as it is. `UnsupportedError` where it has no
+        lifetime to renew.
+        """
 
     @abstractmethod
     async def close(self) -> None:
-        """End every process and remove what the sandbox made. Idempotent; ends in "gone" also when a part of it fails."""
+        """End every process and remove what the sandbox made. Idempotent; ends in "gone" also when a part of it fails.
+
+        A detached sandbox ends for all who use it: their handles are `SandboxLostError` then.
+        """
 
     async def exec(
         self,
@@ -240,7 +250,11 @@ class ISandbox(ABC):
         self._refuse("expose")
 
     async def detach(self) -> None:
-        """Let go without ending the sandbox. Optional."""
+        """Let go of a detached sandbox without ending it. Optional; `UnsupportedError` for an owned one, which has nobody else.
+
+        Commands that this handle runs end (fault ``cancelled``), kept ones go on. The handle is closed afterwards, and closing
+        it again ends nothing. Idempotent; nothing happens to a handle that is closed already.
+        """
         self._refuse("detach")
 
     def _refuse(self, verb: str) -> NoReturn:
@@ -253,7 +267,10 @@ class ISandbox(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        if self.connected:
+            await self.detach()
+        else:
+            await self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} is a live handle and cannot be pickled")

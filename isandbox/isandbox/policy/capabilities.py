@@ -50,8 +50,10 @@ class Capabilities:
     """The record that a backend is held to by the contract suite.
 
     ``quotas`` and ``policies`` map names to `Enforcement`; a name that is not there is unsupported. ``verbs`` are the
-    optional verbs (``pause``, ``snapshot``, ...) that work. ``weaknesses`` are sentences for people. ``protections``: what code
-    inside is kept from, in the words of `Protection`; ``isandbox audit`` tries each.
+    optional verbs (``pause``, ``snapshot``, ...) that work; ``detach`` stands for ``detached=`` with all that finds such a sandbox
+    again, ``lifetime`` for ``lifetime=`` and ``idle_timeout=``, ``renew`` for a lifetime that can be prolonged. ``weaknesses`` are
+    sentences for people. ``protections``: what code inside is kept from, in the words of `Protection`; ``isandbox audit`` tries
+    each.
     """
 
     isolation: Isolation

@@ -4,8 +4,19 @@ Handles are thread-safe. Ctrl-C ends the command that is waited for, then raises
 """
 
 from isandbox.sync.factory import create_sandbox, createSandbox
+from isandbox.sync.lifecycle import connect, kill_sandbox, list_sandboxes, reap
 from isandbox.sync.oneshot import run
 from isandbox.sync.process import IProcess
 from isandbox.sync.sandbox import ISandbox
 
-__all__ = ["IProcess", "ISandbox", "createSandbox", "create_sandbox", "run"]
+__all__ = [
+    "IProcess",
+    "ISandbox",
+    "connect",
+    "createSandbox",
+    "create_sandbox",
+    "kill_sandbox",
+    "list_sandboxes",
+    "reap",
+    "run",
+]

@@ -13,7 +13,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError
 from isandbox.sync._blocking import refuse_in_loop
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from isandbox import process, sandbox
     from isandbox.backend import Backend, CreateRequest
     from isandbox.command import ProcessSpec
-    from isandbox.events import EventKind
+    from isandbox.events import EventKind, EventSink
     from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
 
 T = TypeVar("T")
@@ -114,9 +114,16 @@ def bridge(backend: Backend, request: CreateRequest) -> ISandbox:
     return BridgedSandbox(thread.run(backend.create(request)), thread)
 
 
+def bridge_connection(backend: Backend, id: str, on_event: EventSink | None) -> ISandbox:
+    """The same with ``backend.connect``, for a sandbox that is there already."""
+    thread = _thread
+    return BridgedSandbox(thread.run(backend.connect(id, on_event)), thread)
+
+
 class BridgedSandbox(ISandbox):
     def __init__(self, inner: sandbox.ISandbox, thread: _LoopThread) -> None:
         self._inner, self._thread = inner, thread
+        self.connected = inner.connected
 
     @property
     def info(self) -> SandboxInfo:
@@ -176,6 +183,24 @@ class BridgedSandbox(ISandbox):
 
     def renew(self, seconds: float) -> None:
         self._thread.run(self._inner.renew(seconds))
+
+    def pause(self) -> None:
+        self._thread.run(self._inner.pause())
+
+    def resume(self) -> None:
+        self._thread.run(self._inner.resume())
+
+    def snapshot(self) -> str:
+        return self._thread.run(self._inner.snapshot())
+
+    def fork(self) -> Self:
+        return type(self)(self._thread.run(self._inner.fork()), self._thread)
+
+    def expose(self, port: int) -> str:
+        return self._thread.run(self._inner.expose(port))
+
+    def detach(self) -> None:
+        self._thread.run(self._inner.detach())
 
     def close(self) -> None:
         self._thread.run(self._inner.close())
