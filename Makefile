@@ -33,6 +33,7 @@ lint: setup
 	$(BIN)/python scripts/unasync.py --check
 	$(BIN)/python scripts/contract_doc.py --check
 	$(BIN)/python scripts/backends_doc.py --check
+	$(BIN)/python scripts/cli_doc.py --check
 
 check: lint
 	$(PYTEST) -q -m "not native and not package and not full"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import traceback
 from collections import Counter
@@ -13,10 +12,10 @@ from typing import Any
 
 import click
 
-from isandbox._text import plain
 from isandbox.cli._layout import fitted
-from isandbox.cli._report import error_object
-from isandbox.cli._streams import FAILED, STDERR, hold_standard_descriptors, say
+from isandbox.cli._neutral import visible
+from isandbox.cli._output import say_failure, say_object
+from isandbox.cli._streams import FAILED, hold_standard_descriptors, say
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
 
@@ -41,9 +40,7 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
     except asyncio.CancelledError:
         return 128 + ended[0]
     except (SandboxError, OSError) as error:
-        if as_json:
-            return say(json.dumps(error_object(error)), FAILED)
-        return say(f"isandbox: {plain(str(error))}", FAILED, STDERR)
+        return say_failure(error, as_json=as_json)
     except Exception:  # a probe's or a backend's fault; without this its exit code would be that of a leak
         traceback.print_exc()
         return FAILED
@@ -87,7 +84,7 @@ async def _audit(target: BackendTarget, probes: list[Probe], *, as_json: bool) -
             return code
     code = exit_code(findings)
     if as_json:
-        return say(json.dumps(as_object(target.name, findings)), code)
+        return say_object(as_object(target.name, findings), code)
     return say("\n".join(summary(target.name, findings)), code)
 
 
@@ -112,7 +109,8 @@ def as_object(name: str, findings: Sequence[Finding]) -> dict[str, object]:
 def row(found: Finding) -> str:
     """One line, more at a terminal that is too narrow: id, outcome, title, and what stopped it or what was found."""
     why = found.mechanism if found.outcome in ("BLOCKED", "CONTAINED") else found.detail
-    return fitted(f"{found.probe:<{_ID}} {found.outcome:<12} {found.title}" + (f": {why}" if why else ""), _ID + 14)
+    line = f"{found.probe:<{_ID}} {found.outcome:<12} {found.title}" + (f": {why}" if why else "")
+    return fitted(visible(line), _ID + 14)
 
 
 def summary(name: str, findings: Sequence[Finding]) -> Iterator[str]:

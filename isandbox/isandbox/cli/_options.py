@@ -33,6 +33,7 @@ class RunOptions:
     waive: tuple[str, ...] = ()
     toolchain: bool = True
     json: bool = False
+    raw: bool = False
 
 
 def parse_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from isandbox._text import plain
+from isandbox.cli._neutral import visible
 from isandbox.errors import SandboxError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -84,4 +84,4 @@ def _detail(fault: str, prepared: Prepared) -> str:
 
 
 def _said(text: str) -> bytes:
-    return f"isandbox: {plain(text)}\n".encode("utf-8", "surrogateescape")
+    return f"isandbox: {visible(text)}\n".encode("utf-8", "surrogateescape")

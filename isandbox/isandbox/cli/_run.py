@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING
 
-from isandbox._text import plain
+from isandbox.cli._output import outlets, say_failure, say_object
 from isandbox.cli._prepare import Prepared, prepare
-from isandbox.cli._report import end_code, end_lines, error_object, error_text, result_object
+from isandbox.cli._report import end_code, end_lines, result_object
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import (
     FAILED,
     OUTPUT_CLOSED,
     STDERR,
-    STDOUT,
     OutputClosedError,
     feed_stdin,
     hold_standard_descriptors,
@@ -39,18 +37,17 @@ def run_command(options: RunOptions) -> int:
                 prepared = prepare(options)
                 result = _in_sandbox(prepared, options, signals)
         except (SandboxError, OSError) as error:
-            return _fail(error, as_json=options.json)
+            return say_failure(error, as_json=options.json)
         if options.json:
-            write_all(STDOUT, _line(result_object(result, prepared)))
-        else:
-            for line in end_lines(result, prepared):
-                write_all(STDERR, line)
+            return say_object(result_object(result, prepared), end_code(result))
+        for line in end_lines(result, prepared):
+            write_all(STDERR, line)
         return end_code(result)
     except OutputClosedError:
         return OUTPUT_CLOSED
     except OSError as error:  # the disk is full, or the terminal has hung up: then nobody hears this either
         with contextlib.suppress(OSError, OutputClosedError):
-            _fail(error, as_json=False)
+            say_failure(error, as_json=False)
         return FAILED
 
 
@@ -64,24 +61,15 @@ def _in_sandbox(prepared: Prepared, options: RunOptions, signals: Signals) -> Ex
         with process:
             feed_stdin(process)
             if not options.json:
-                _stream(process)
+                _stream(process, raw=options.raw)
             return process.wait()
 
 
-def _stream(process: IProcess) -> None:
-    descriptors = {"stdout": STDOUT, "stderr": STDERR}
-    for stream, chunk in process:
-        write_all(descriptors[stream], chunk)
-
-
-def _fail(error: Exception, *, as_json: bool) -> int:
-    if as_json:
-        write_all(STDOUT, _line(error_object(error)))
-    else:
-        text = " ".join(error_text(error).split())
-        write_all(STDERR, f"isandbox: {plain(text)}\n".encode("utf-8", "surrogateescape"))
-    return FAILED
-
-
-def _line(value: object) -> bytes:
-    return json.dumps(value).encode() + b"\n"
+def _stream(process: IProcess, *, raw: bool) -> None:
+    out = outlets(raw=raw)
+    try:
+        for stream, chunk in process:
+            out[stream].write(chunk)
+    finally:  # whatever is said next must not be in the command's colours
+        for one in out.values():
+            one.end()

@@ -61,8 +61,8 @@ def terminal(request, program, project):
     """Starts a shell script under `isandbox run` at a terminal."""
     made = []
 
-    def start(script):
-        arguments = [program, "run", "--type", request.param, "-w", ".:rw", "--", "sh", "-c", script]
+    def start(script, *options):
+        arguments = [program, "run", "--type", request.param, "-w", ".:rw", *options, "--", "sh", "-c", script]
         made.append(Terminal(arguments, project))
         return made[-1]
 
@@ -121,3 +121,27 @@ def test_terminal_is_left_as_it_was(terminal):
     os.write(running.master, b"x\n")
     assert running.exit_code() == 3
     assert termios.tcgetattr(running.master) == before
+
+
+TITLE = r"printf '\033[31mred\033]0;title\007\033[6n end'; echo"
+
+
+def test_output_does_not_act_on_the_terminal(terminal):
+    """Colours of a command reach the terminal; its title and its request for an answer are shown instead, on both streams."""
+    for script in (TITLE, f"({TITLE}) >&2"):
+        running = terminal(script)
+        assert running.expect(b" end").endswith(rb"\x1b]0;title\x07\x1b[6n")
+        assert running.exit_code() == 0
+
+
+def test_output_that_is_wanted_raw(terminal):
+    """With --raw the same bytes reach the terminal as they are."""
+    running = terminal(TITLE, "--raw")
+    assert running.expect(b" end") == b"\x1b[31mred\x1b]0;title\x07\x1b[6n"
+    assert running.exit_code() == 0
+
+
+def test_what_isandbox_says_is_not_concealed(terminal):
+    """A command that leaves the terminal writing invisibly does not hide how it ended."""
+    running = terminal(r"printf '\033[8m'; exec sleep 60", "--timeout", "0.5")
+    assert running.expect(b"the sandbox ended the command").endswith(b"\x1b[8m\x1b[0misandbox: ")
