@@ -165,7 +165,10 @@ def test_options_of_a_backend(toys: object) -> None:
     assert make_request("toy", colour="blue")[1].options == ToyOptions("blue")
     with pytest.raises(ConfigurationError, match=r"toy.*'size'.*colour"):
         make_request("toy", size=1)
-    with pytest.raises(ConfigurationError, match=r"plain.*'colour'.*workspace, mounts, env, quotas,.*on_event, lifetime, idle_timeout, detached, idempotency_key$"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"plain.*'colour'.*workspace, mounts, env, quotas,.*on_event, lifetime, idle_timeout, detached, idempotency_key$",
+    ):
         make_request("plain", colour="blue")
     with pytest.raises(ConfigurationError, match="'memory'"):
         make_request("local", memory="1GiB")

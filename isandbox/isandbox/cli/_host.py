@@ -21,8 +21,12 @@ class Host:
 
 def read_host() -> Host:
     """Raises `FileNotFoundError` when the current directory is gone."""
-    env = dict(os.environ)
+    env = read_env()
     return Host(path=env.get("PATH", ""), cwd=os.getcwd(), homes=_homes(env), env=env)
+
+
+def read_env() -> dict[str, str]:
+    return dict(os.environ)
 
 
 def _homes(env: Mapping[str, str]) -> tuple[str, ...]:

@@ -30,10 +30,10 @@ class Place:
 
 def parse_place(text: str) -> Place:
     """``ID:PATH`` or a path of the host; one with a colon is written ``./a:b``, as for ``docker cp``."""
-    id, colon, path = text.partition(":")
-    if not colon or not id or "/" in id or id.startswith("."):
+    sandbox, colon, path = text.partition(":")
+    if not colon or not sandbox or "/" in sandbox or sandbox.startswith("."):
         return Place(text)
-    return Place(path or ".", id)
+    return Place(path or ".", sandbox)
 
 
 def copy_command(source: str, target: str, *, recursive: bool, as_json: bool) -> int:
@@ -63,7 +63,9 @@ def _upload(sandbox: ISandbox, source: str, target: str, recursive: bool) -> Tra
 
 def _download(sandbox: ISandbox, source: str, target: str, recursive: bool) -> Transfer:
     if target == STREAM:
-        raise ConfigurationError("cp: - is a tar archive to unpack inside; to the host there is none, name a file or directory")
+        raise ConfigurationError(
+            "cp: - is a tar archive to unpack inside; to the host there is none, name a file or directory"
+        )
     if not recursive and sandbox.files.stat(source).kind == "directory":
         raise ConfigurationError(f"cp: {plain(source)} is a directory; -r copies it with all that is in it")
     return sandbox.files.download(source, _inside(target, source, is_directory=os.path.isdir(target)))
@@ -75,7 +77,9 @@ def _inside(target: str, source: str, *, is_directory: bool) -> str:
     if not is_directory:
         return target
     if name in ("", ".", ".."):
-        raise ConfigurationError(f"cp: {plain(source)} has no name of its own to have in {plain(target)}; name the target in full")
+        raise ConfigurationError(
+            f"cp: {plain(source)} has no name of its own to have in {plain(target)}; name the target in full"
+        )
     return os.path.join(target, name)
 
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
-
 import click
 
 _FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?\Z")
 _SECONDS = {None: 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class Duration(click.ParamType):
-    """A number of seconds, or one with ``s``, ``m``, ``h`` or ``d`` after it."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return float(value)
-        found = _FORM.match(value)
-        if found is None:
-            self.fail(f"{value!r} is no number of seconds, nor one with s, m, h or d after it, such as 90, 30m or 2h", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+def parse_duration(text: str) -> float:
+    """Seconds: a number, or one with ``s``, ``m``, ``h`` or ``d`` after it. Raises `click.BadParameter`."""
+    found = _FORM.match(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r} is no number of seconds, nor one with s, m, h or d after it, such as 90, 30m or 2h"
+        )
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 def spoken(seconds: float) -> str:

@@ -24,10 +24,10 @@ def match_id(text: str, ids: Iterable[str]) -> str | None:
     known = sorted(set(ids))
     if text in known:
         return text
-    found = [id for id in known if id.startswith(text)]
+    found = [one for one in known if one.startswith(text)]
     if not found:
         return None
-    if not any(len(text) - len(id.rpartition("-")[0]) - 1 >= SHORTEST for id in found):
+    if not any(len(text) - len(one.rpartition("-")[0]) - 1 >= SHORTEST for one in found):
         raise ConfigurationError(
             f"{plain(text)}: the beginning of an id has {SHORTEST} characters or more after the backend's name, as in "
             f"{found[0][: found[0].rindex('-') + 1 + SHORTEST]}"
@@ -49,10 +49,10 @@ def find_summary(text: str) -> SandboxSummary:
     from isandbox.sync import list_sandboxes
 
     listed = {one.id: one for one in list_sandboxes()}
-    id = match_id(text, listed)
-    if id is None:
+    whole = match_id(text, listed)
+    if whole is None:
         raise SandboxNotFoundError(f"there is no sandbox {plain(text)}; isandbox ps --all shows those there are")
-    return listed[id]
+    return listed[whole]
 
 
 def open_sandbox(text: str) -> ISandbox:
@@ -62,7 +62,7 @@ def open_sandbox(text: str) -> ISandbox:
     try:
         return connect(text)
     except (SandboxNotFoundError, ConfigurationError):
-        id = find_id(text)
-        if id == text:
+        whole = find_id(text)
+        if whole == text:
             raise
-    return connect(id)
+    return connect(whole)

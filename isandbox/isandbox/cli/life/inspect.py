@@ -18,7 +18,7 @@ from isandbox.errors import UnsupportedError
 from isandbox.sync import connect
 
 if TYPE_CHECKING:
-    from isandbox.records import Metrics, SandboxInfo
+    from isandbox.records import SandboxInfo
     from isandbox.sync import ISandbox
 
 _TITLE = 12  # columns
@@ -64,3 +64,42 @@ def _commands(sandbox: ISandbox) -> list[dict[str, Any]]:
         return [{**process_object(one), "state": state_of(one)} for one in sandbox.processes()]
     except UnsupportedError:  # a backend without kept commands
         return []
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """For a person: what `look` found, in the order in which one asks."""
+    for name in ("id", "type", "state", "isolation", "workspace", "created_at", "expires_at"):
+        if found.get(name) is not None:
+            yield _line(name.replace("_", " "), found[name])
+    yield _line("owner", "detached" if found["detached"] else found["owner_pid"])
+    yield from _pairs("labels", found["labels"])
+    yield from _pairs("quotas", {name: _quota(name, value) for name, value in found.get("quotas", {}).items()})
+    yield from _layers(found.get("layers", {}))
+    if found.get("waived"):
+        yield _line("waived", ", ".join(found["waived"]))
+    if "metrics" in found:
+        uses = found["metrics"]
+        yield _line("uses", f"{uses['processes']} processes, {uses['cpu_time']:.2f} s CPU, {uses['memory'] >> 20} MiB")
+    for one in found.get("commands", ()):
+        yield _line("command", f"{one['id']} {one['state']}: {plain(one['command'])}")
+
+
+def _line(title: str, text: object) -> str:
+    return fitted(f"{title:<{_TITLE}} {text}", _TITLE + 1)
+
+
+def _pairs(title: str, pairs: Mapping[str, object]) -> Iterator[str]:
+    if pairs:
+        yield _line(title, ", ".join(plain(f"{name}={value}") for name, value in sorted(pairs.items())))
+
+
+def _quota(name: str, value: float | str) -> str:
+    return format_size(int(value)) if name in _SIZES else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _layers(layers: Mapping[str, str]) -> Iterator[str]:
+    """Those in force together, the others one by one with the reason, as `isandbox doctor` does."""
+    held = [name + word.removeprefix("enforced") for name, word in layers.items() if word.startswith("enforced")]
+    if held:
+        yield _line("layers", ", ".join(held))
+    yield from (_line("no layer", f"{name}: {word}") for name, word in layers.items() if not word.startswith("enforced"))

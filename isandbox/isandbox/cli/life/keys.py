@@ -8,8 +8,7 @@ DETACH_DEFAULT = "ctrl-p,ctrl-q"
 
 
 def parse_keys(text: str) -> bytes:
-    """Docker's form: characters, or ``ctrl-`` and one of ``a`` to ``z``, ``@``, ``[``, ``\\``, ``]``, ``^`` and ``_``, with commas
-    between. Empty: no keys.
+    """Docker's form: characters, or ``ctrl-`` and a letter or one of ``@[]^_``, with commas between. Empty: no keys.
 
     Raises `ConfigurationError`.
     """
@@ -18,7 +17,7 @@ def parse_keys(text: str) -> bytes:
 
 def _key(part: str) -> int:
     name = part.lower()
-    if name.startswith("ctrl-") and len(name) == 6 and (name[5].isascii() and name[5].isalpha() or name[5] in "@[\\]^_"):
+    if name.startswith("ctrl-") and len(name) == 6 and (("a" <= name[5] <= "z") or name[5] in "@[]^_"):
         return ord(name[5].upper()) & 0x1F
     if len(part) == 1 and part.isascii() and part.isprintable():
         return ord(part)

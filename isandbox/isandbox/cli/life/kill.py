@@ -41,8 +41,8 @@ def _end(ids: Sequence[str], *, as_json: bool) -> int:
     code = 0
     for text in ids:
         try:
-            id = find_id(text)
-            was_there = kill_sandbox(id)
+            whole = find_id(text)
+            was_there = kill_sandbox(whole)
         except (SandboxError, OSError) as error:
             code = FAILED
             if as_json:
@@ -51,11 +51,11 @@ def _end(ids: Sequence[str], *, as_json: bool) -> int:
                 say(failure_line(error), code, STDERR)
             continue
         if as_json:
-            ended.append({"id": id, "killed": was_there})
+            ended.append({"id": whole, "killed": was_there})
         elif was_there:
-            say(id, 0)
+            say(whole, 0)
         else:
-            say(f"isandbox: {id} had ended already", 0, STDERR)
+            say(f"isandbox: {whole} had ended already", 0, STDERR)
     return say_object({"sandboxes": ended}, code) if as_json else code
 
 

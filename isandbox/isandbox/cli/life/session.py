@@ -155,8 +155,8 @@ class Session:
                     before[number] = signal.signal(number, handler)
             yield
         finally:
-            for number, old in before.items():
-                signal.signal(number, old)
+            for restored, old in before.items():
+                signal.signal(restored, old)
 
     def _on_size(self, _number: int, _frame: FrameType | None) -> None:
         if self._over:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 # mouse, focus and bracketed paste reports, other encodings of keys (xterm's and kitty's), application keys, a hidden cursor, the
 # alternate screen (1047: unlike 1049 it leaves the cursor alone where there was none), line drawing characters, colours.
 # From xterm's ctlseqs and kitty's keyboard protocol; a terminal skips those that it does not know.
-_CALM = (
-    b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
-)
+_CALM = b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
 
 
 def is_terminal(fd: int) -> bool:
