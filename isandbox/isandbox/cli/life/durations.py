@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 import click
 
 _FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?\Z")
