@@ -1,10 +1,12 @@
 #include "command.h"
+#include "relay.h"
 
 struct command *commands;
 volatile u32 commands_alive;
 
 static struct command *spare; /* the last freed one: the next command starts on warm pages */
 
+#define START_KNOWN (START_STDIN | START_MERGE | START_SCRIPT | START_WANT_STARTED | START_RELAYED)
 #define SWEEP_FIRST_NS 2000000ull
 #define SWEEP_LIMIT_NS 900000000ull
 
@@ -53,6 +55,7 @@ close_pipes (const struct command *c)
 static void
 release (struct command *c, int orderly)
 {
+  relay_command_gone (c);
   SYS (close, c->fd_status);
   for (int i = 0; i < METERS; i++)
     if (c->meters[i] >= 0)
@@ -99,6 +102,10 @@ parse_request (struct command *c, const u8 *payload, size_t len)
     refuse ("string counts");
   if (c->start.joins > MAX_JOINS || c->start.meters >= 1u << METERS)
     refuse ("cgroup descriptors");
+  if (c->start.flags & ~START_KNOWN || (c->start.operation && c->start.flags & START_RELAYED))
+    refuse ("flags");
+  if (c->start.flags & START_TERMINAL)
+    c->start.flags |= START_MERGE;
   size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
   c->request = c->inline_request;
   c->request_bytes = vectors + strings;
@@ -144,6 +151,17 @@ take_descriptors (struct command *c, const int *fds, int nfds)
     refuse ("descriptors left over");
 }
 
+/* There is no keeper to tell of it. */
+static void
+not_begun (struct command *c, u32 stage, long error)
+{
+  c->start_errno = (u32) -error;
+  c->start_stage = stage;
+  keeper_report (c->fd_status, c, 127 << 8, 0);
+  close_pipes (c);
+  release (c, 1);
+}
+
 void
 command_start (const u8 *payload, size_t len, const int *fds, int nfds)
 {
@@ -152,7 +170,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
     refuse ("no memory for a command");
   parse_request (c, payload, len);
   take_descriptors (c, fds, nfds);
-  if (command_find (c->start.id))
+  if (command_find (c->start.id) || relay_id_taken (c->client, c->start.id))
     refuse ("id in use");
 
   c->server = (i32) SYS0 (getpid);
@@ -161,6 +179,15 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
     c->own_processes++;
   c->started_ns = now_ns ();
   meters_begin (c);
+  if (c->start.flags & START_RELAYED)
+    {
+      long e = relay_begin (c);
+      if (e < 0)
+        {
+          not_begun (c, STAGE_STDIO, e);
+          return;
+        }
+    }
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
   long pid = -EAGAIN;
@@ -170,11 +197,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   if (pid < 0)
     {
       commands_alive--;
-      c->start_errno = (u32) -pid;
-      c->start_stage = STAGE_IDENTITY;
-      keeper_report (c->fd_status, c, 127 << 8, 0);
-      close_pipes (c);
-      release (c, 1);
+      not_begun (c, STAGE_IDENTITY, pid);
       return;
     }
   c->keeper = (i32) pid;

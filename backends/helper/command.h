@@ -25,8 +25,12 @@
 #define KEEPER_STATUS_FD 3
 #define KEEPER_SCRIPT_FD 4
 
+struct relay;
+
 struct command {
   struct command *next;
+  u32 client;
+  struct relay *relay; /* of a command whose output the helper reads itself */
   struct start_request start;
   const char *cwd;
   char **argv, **env;

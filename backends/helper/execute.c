@@ -180,6 +180,8 @@ command_main (void *arg)
   long r;
   if ((r = SYS0 (setsid)) < 0 || (r = become_command_user (c)) < 0)
     return not_started (c, STAGE_IDENTITY, r);
+  if ((c->start.flags & START_TERMINAL) && (r = SYS (ioctl, 0, TIOCSCTTY, 0)) < 0)
+    return not_started (c, STAGE_STDIO, r);
   if ((r = SYS (chdir, c->cwd)) < 0)
     return not_started (c, STAGE_CWD, r);
   if (c->start.operation)

@@ -222,8 +222,8 @@ keeper_main (void *arg)
       SYS (close, c->joins[i]);
   if ((c->start.flags & START_WANT_STARTED) && !c->start_errno)
     {
-      u32 started[2] = { c->start.id, (u32) r };
-      send_frame (KEEPER_STATUS_FD, FRAME_STARTED, started, sizeof started);
+      struct started_report started = { .id = c->start.id, .pid = (u32) r };
+      send_frame (KEEPER_STATUS_FD, FRAME_STARTED, &started, sizeof started);
     }
   reap (c, (i32) r);
   return 0;

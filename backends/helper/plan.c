@@ -93,6 +93,7 @@ static const struct shape { u16 fixed; u8 strings, tail; } shapes[] = {
   [PLAN_VIEW] = { 0, 2, 0 },
   [PLAN_COVER] = { sizeof (struct plan_cover), 2, 0 },
   [PLAN_OUTSIDE] = { 8 * NAMESPACES, 0, 0 },
+  [PLAN_LIFE] = { sizeof (struct plan_life), 0, 0 },
 };
 
 static void
@@ -134,6 +135,9 @@ take_record (const struct record *r)
       break;
     case PLAN_OUTSIDE:
       plan.namespaces = (const u64 *) r->data;
+      break;
+    case PLAN_LIFE:
+      plan.life = (const struct plan_life *) r->data;
       break;
     case PLAN_AFFINITY:
       plan.affinity = (const u64 *) r->data;

@@ -35,6 +35,7 @@ enum plan_tag {
   PLAN_VIEW = 19,      /* source\0 name\0: what stands in the new root, once more in the store */
   PLAN_COVER = 20,     /* struct plan_cover, name\0 target\0: entry of the store over what is at the target */
   PLAN_OUTSIDE = 21,   /* u64[NAMESPACES]: inode numbers of the host's namespaces user, mnt, pid, ipc, uts, cgroup, net; 0: unknown */
+  PLAN_LIFE = 22,      /* struct plan_life */
 };
 
 #define MODE_NAMESPACES 1 /* without it the helper is a launcher only: no isolation */
@@ -43,6 +44,7 @@ enum plan_tag {
 #define MODE_OPEN_EARLY 8 /* clone the mount sources with the caller's own credentials, before the namespaces */
 #define MODE_KEYRING 16   /* a session keyring of the sandbox's own */
 #define MODE_HOLD_IDS 128 /* no sandbox: a user namespace and nothing else, for the host to map ids in */
+#define MODE_DETACHED 256 /* the sandbox outlives its creator and lets other clients in; LISTEN_FD, LOCK_FD and NOTE_FD are given */
 
 #define IDS_CLAIM 1 /* CLAIM_FD is given */
 #define IDS_OUTER 2 /* OUTER_FD is given; the outside ids are those of that namespace */
@@ -73,6 +75,8 @@ struct plan_cover {
 
 struct plan_rlimit { u32 resource, pad; u64 soft, hard; };
 
+struct plan_life { u64 lifetime_ms, idle_ms; }; /* since the start, and since the last use; 0: no end */
+
 struct record { u32 tag, len; const u8 *data; };
 
 struct plan {
@@ -86,6 +90,7 @@ struct plan {
   const u64 *landlock; /* handled, scopes */
   const u64 *affinity;
   const u64 *namespaces; /* the host's */
+  const struct plan_life *life;
   u32 affinity_len;
 };
 

@@ -1,5 +1,5 @@
-/* The wire between host and helper, version PROTOCOL_VERSION. The host's half is _shared/protocol.py; docs/decisions/0003
- * says why it looks like this.
+/* The wire between host and helper, version PROTOCOL_VERSION. The host's half is _shared/protocol.py, requests.py and answers.py;
+ * docs/decisions/0003 says why it looks like this, and 0015 how more than one client talks to one helper.
  *
  * Every message is a frame: u32 payload length, u16 type, u16 number of descriptors that travel with it; then the
  * payload. Integers are little-endian. Frames of many commands share one stream, told apart by the command's id. As a
@@ -11,7 +11,7 @@
 
 #include "base.h"
 
-#define PROTOCOL_VERSION 3
+#define PROTOCOL_VERSION 4
 #define FEATURE_FDS 1
 
 #define FRAME_HEADER 8
@@ -19,15 +19,23 @@
 
 enum frame_type {
   /* helper to host */
-  FRAME_HELLO = 1,    /* struct hello, as many reports as it says */
+  FRAME_HELLO = 1,    /* struct hello, as many reports as it says; to a client that came later with the note's descriptor */
   FRAME_ERROR = 2,    /* u32 errno, stage\0 object\0: the start failed */
-  FRAME_LAUNCHED = 3, /* u32 pid of the sandbox's first process, as the host sees it */
-  FRAME_STARTED = 4,  /* u32 id, pid */
+  FRAME_LAUNCHED = 3, /* u32 pid of the sandbox's first process, as the host sees it; detached: and u32 pid of its doorkeeper */
+  FRAME_STARTED = 4,  /* struct started_report */
   FRAME_EXIT = 5,     /* struct exit_report */
+  FRAME_GOODBYE = 6,  /* u32 enum farewell: to every client, before the helper ends of its own accord */
+  FRAME_OMITTED = 7,  /* struct omitted_report: on a viewer's status pipe, before EXIT */
   /* host to helper */
   FRAME_START = 16,  /* struct start_request, cwd\0, argv..., env... */
   FRAME_KILL = 17,   /* u32 id, fault: end every process of the command */
   FRAME_SIGNAL = 18, /* u32 id, signal: to the command's process group */
+  FRAME_RESIZE = 19, /* struct resize_request */
+  FRAME_ATTACH = 20, /* struct attach_request: one more viewer for a kept command */
+  FRAME_ASK = 21,    /* struct ask_request and one descriptor, which the answer is written to */
+  FRAME_SHUTDOWN = 22,  /* nothing: everything ends */
+  FRAME_RELEASE = 23,   /* nothing: from here on a detached sandbox does not end with its creator */
+  FRAME_STDIN_EOF = 24, /* u32 id: after the last byte in the command's stdin pipe its input has ended */
 };
 
 enum fault {
@@ -54,13 +62,15 @@ enum meter {
 #define MAX_JOINS 4 /* cgroup v1 has a hierarchy per controller */
 
 /* Where a command failed before its program ran. */
-enum start_stage { STAGE_NONE = 0, STAGE_STDIO = 1, STAGE_IDENTITY = 2, STAGE_CWD = 3, STAGE_EXEC = 4, STAGE_FILE = 5 };
+enum start_stage { STAGE_NONE = 0, STAGE_STDIO = 1, STAGE_IDENTITY = 2, STAGE_CWD = 3, STAGE_EXEC = 4, STAGE_FILE = 5, STAGE_ATTACH = 6 };
 
 enum start_flags {
   START_STDIN = 1,        /* a stdin descriptor follows; without it the command reads /dev/null */
   START_MERGE = 2,        /* stderr goes where stdout goes: no descriptor for it */
   START_SCRIPT = 4,       /* one more descriptor, which the command gets as fd 3 */
   START_WANT_STARTED = 8, /* send STARTED as well as EXIT */
+  START_KEPT = 16,        /* the command goes on when its client goes, and its last output is kept */
+  START_TERMINAL = 32,    /* its standard streams are a terminal; no descriptor for stderr */
 };
 
 struct start_request {
@@ -69,7 +79,49 @@ struct start_request {
   u32 argc, envc;
   u32 joins;  /* descriptors of cgroup.procs files that the command joins before its program runs */
   u32 meters; /* 1 << enum meter */
+  u32 keep;   /* bytes kept of each stream of a relayed command */
+  u16 rows, columns;
+  u64 output_quota; /* bytes of all streams of a kept command, after which it is ended; 0: no end */
 };
+
+/* Serial: what a kept command is called as long as the sandbox lives, 0 for another. First: of each stream, how many bytes came
+ * before the first that will arrive. */
+struct started_report { u32 id, pid, serial, pad; u64 first_out, first_err; };
+
+struct omitted_report { u32 id, pad; u64 out, err; };
+
+enum farewell { GOODBYE_SHUTDOWN = 1, GOODBYE_LIFETIME = 2, GOODBYE_IDLE = 3 };
+
+struct resize_request { u32 id; u16 rows, columns; };
+
+/* Id: the client's own name for the command from here on. Flags: START_STDIN, START_MERGE. Since: the first byte wanted of each
+ * stream; ~0 for what comes from now on. */
+struct attach_request { u32 id, serial, flags, pad; u64 since_out, since_err; };
+
+enum question { ASK_STATUS = 1, ASK_COMMANDS = 2, ASK_RENEW = 3 };
+struct ask_request { u32 what, id; u64 value; }; /* value: of RENEW, milliseconds from now */
+
+#define STATUS_VERSION 1
+struct status_answer {
+  u32 version, clients, commands, kept;
+  u64 lifetime_left_ms; /* ~0: no end */
+  u64 idle_timeout_ms;  /* 0: none */
+  u64 age_ms;
+};
+
+enum command_state { COMMAND_RUNNING = 1, COMMAND_ENDED = 2 };
+enum command_flags { COMMAND_TERMINAL = 1, COMMAND_STDIN = 2 };
+
+/* The answer to COMMANDS: this, then COUNT of the other, newest last. */
+struct commands_answer { u32 count, record_bytes; };
+struct command_record {
+  u32 serial, pid, state;
+  i32 wait_status;
+  u32 fault, flags;
+  u64 age_ms, written_out, written_err, first_out, first_err;
+  char name[256]; /* the arguments, with spaces between them, cut */
+};
+#define COMMANDS_MOST 64
 
 struct exit_report {
   u32 id;
@@ -110,6 +162,7 @@ struct layer_report { u16 layer, verdict; u32 detail; };
 
 struct hello {
   u32 version, features, landlock_abi, layers; /* layers: how many reports follow; none from a helper that isolates nothing */
+  u32 client, pad; /* 0: whoever made the sandbox; others count from 1, and no number comes twice */
   u64 filter;                                  /* a hash of the filter that was loaded */
   struct layer_report reports[LAYERS];
 };

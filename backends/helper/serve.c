@@ -1,5 +1,7 @@
 /* The event loop of the sandbox's first process: requests, dead children, time. */
 #include "command.h"
+#include "loop.h"
+#include "relay.h"
 #include "setup.h"
 #include "verify.h"
 
@@ -50,12 +52,42 @@ handle (u32 type, const u8 *payload, size_t len, int count)
     case FRAME_START:
       command_start (payload, len, fds, count);
       break;
+    case FRAME_ATTACH:
+      if (relay_attach (0, payload, len, fds, count) < 0)
+        fail ("protocol", "ATTACH", -EPROTO);
+      break;
+    case FRAME_RESIZE:
+      {
+        struct resize_request size;
+        if (len != sizeof size || count)
+          fail ("protocol", "frame length", -EPROTO);
+        memcpy (&size, payload, sizeof size);
+        relay_resize (0, size.id, size.rows, size.columns);
+        break;
+      }
+    case FRAME_STDIN_EOF:
+      if (len != 4 || count)
+        fail ("protocol", "frame length", -EPROTO);
+      memcpy (words, payload, 4);
+      relay_stdin_eof (0, words[0]);
+      break;
+    case FRAME_ASK:
+      {
+        static u8 answer[RELAY_LIST_MOST];
+        size_t n = relay_list (answer, sizeof answer);
+        viewer_own (fds[0]);
+        SYS (write, fds[0], answer, n);
+        SYS (close, fds[0]);
+        break;
+      }
     case FRAME_KILL:
     case FRAME_SIGNAL:
       if (len != sizeof words || count)
         fail ("protocol", "frame length", -EPROTO);
       memcpy (words, payload, sizeof words);
       c = command_find (words[0]); /* gone already: nothing to do */
+      if (!c)
+        c = relay_command (0, words[0]);
       if (c && type == FRAME_KILL)
         command_end (c, words[1]);
       else if (c && words[1] > 0 && words[1] <= 64)
@@ -248,18 +280,21 @@ serve (void)
         look_ns = now_ns () + watch_first ();
       if (look_ns)
         wait = sooner (wait, ms_until (look_ns, now_ns ()));
-      struct pollfd poll[2] = { { CONTROL_FD, POLLIN, 0 }, { SIGNAL_FD, POLLIN, 0 } };
+      loop_clear ();
+      u32 control = loop_watch (CONTROL_FD, POLLIN), signal = loop_watch (SIGNAL_FD, POLLIN);
+      relays_watch ();
       struct timespec limit = { wait / 1000, wait % 1000 * 1000000l };
-      SYS (ppoll, poll, 2, wait < 0 ? 0 : &limit, 0, 8);
-      if (poll[1].revents)
+      loop_wait (wait < 0 ? 0 : &limit);
+      if (loop_got (signal))
         {
           u8 drain[128];
           while (SYS (read, SIGNAL_FD, drain, sizeof drain) > 0)
             ;
           reap_children ();
         }
-      if (poll[0].revents)
+      if (loop_got (control))
         receive ();
+      relays_turn ();
       if (commands && look_ns && now_ns () >= look_ns)
         {
           u64 pause = watch ();

@@ -69,12 +69,15 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 /* errno values (the same on every architecture that we build for) */
 #define EPERM 1
 #define ENOENT 2
+#define ESRCH 3
 #define EINTR 4
+#define EIO 5
 #define E2BIG 7
 #define ECHILD 10
 #define EAGAIN 11
 #define ENOMEM 12
 #define EACCES 13
+#define EBUSY 16
 #define EEXIST 17
 #define ENOTDIR 20
 #define EISDIR 21
@@ -110,6 +113,12 @@ long clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg);
 #define O_NOFOLLOW 0400000
 #endif
 #define O_PATH 010000000
+
+#define F_SETFL 4
+#define F_DUPFD_CLOEXEC 1030
+
+#define FIONREAD 0x541B
+#define TIOCSCTTY 0x540E
 
 #define X_OK 1
 #define W_OK 2
@@ -206,6 +215,8 @@ struct open_how { u64 flags, mode, resolve; };
 #define CLOCK_MONOTONIC 1
 
 #define POLLIN 1
+#define POLLOUT 4
+#define POLLERR 8
 struct pollfd { int fd; short events, revents; };
 
 #define AF_INET 2

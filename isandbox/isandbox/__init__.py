@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from isandbox.errors import SandboxError as SandboxError
     from isandbox.errors import SandboxLostError as SandboxLostError
     from isandbox.errors import SandboxNotFoundError as SandboxNotFoundError
+    from isandbox.errors import StateError as StateError
     from isandbox.errors import TransferRefusedError as TransferRefusedError
     from isandbox.errors import UnsupportedError as UnsupportedError
     from isandbox.events import Event as Event
@@ -50,10 +51,13 @@ if TYPE_CHECKING:
     from isandbox.records import ExecResult as ExecResult
     from isandbox.records import FileInfo as FileInfo
     from isandbox.records import Metrics as Metrics
+    from isandbox.records import Offsets as Offsets
+    from isandbox.records import ProcessInfo as ProcessInfo
     from isandbox.records import ReapReport as ReapReport
     from isandbox.records import RunResult as RunResult
     from isandbox.records import SandboxInfo as SandboxInfo
     from isandbox.records import SandboxSummary as SandboxSummary
+    from isandbox.records import TerminalSize as TerminalSize
     from isandbox.records import Transfer as Transfer
     from isandbox.sandbox import ISandbox as ISandbox
 
@@ -82,10 +86,13 @@ _HOME = {
     "ExecResult": "records",
     "FileInfo": "records",
     "Metrics": "records",
+    "Offsets": "records",
+    "ProcessInfo": "records",
     "ReapReport": "records",
     "RunResult": "records",
     "SandboxInfo": "records",
     "SandboxSummary": "records",
+    "TerminalSize": "records",
     "Transfer": "records",
     "ISandbox": "sandbox",
 }
@@ -113,8 +120,10 @@ __all__ = [
     "ISandbox",
     "Metrics",
     "Mount",
+    "Offsets",
     "Policy",
     "PolicyDeniedError",
+    "ProcessInfo",
     "ProcessSpec",
     "Quotas",
     "ReapReport",
@@ -126,6 +135,8 @@ __all__ = [
     "SandboxLostError",
     "SandboxNotFoundError",
     "SandboxSummary",
+    "StateError",
+    "TerminalSize",
     "Transfer",
     "TransferRefusedError",
     "UnsupportedError",

@@ -23,6 +23,20 @@ def read_settings() -> Settings:
     return Settings(sandbox_type=os.environ.get("SANDBOX_TYPE") or None)
 
 
+@dataclass(frozen=True, slots=True)
+class StateVariables:
+    """``ISANDBOX_STATE_DIR``, ``XDG_STATE_HOME`` and ``HOME``, as they are now; empty counts as unset."""
+
+    state_dir: str | None = None
+    xdg_state_home: str | None = None
+    home: str | None = None
+
+
+def read_state_variables() -> StateVariables:
+    names = ("ISANDBOX_STATE_DIR", "XDG_STATE_HOME", "HOME")
+    return StateVariables(*(os.environ.get(name) or None for name in names))
+
+
 def environment(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Those of the variables that are set now and not empty. Their values stand in no message."""
     return tuple((name, value) for name in names if (value := os.environ.get(name)))

@@ -10,6 +10,7 @@ from typing import Literal
 from isandbox._text import encoded, shown
 from isandbox.errors import ConfigurationError
 from isandbox.policy import check_env, check_path
+from isandbox.records import TerminalSize
 
 Command = str | Sequence[str]
 StderrMode = Literal["separate", "merge"]
@@ -31,6 +32,9 @@ class ProcessSpec:
 
     Exactly one of ``script`` (for ``/bin/sh -c``) and ``argv`` is set. ``stdin`` is ``None`` for "at EOF", bytes to send,
     or ``"pipe"`` for a handle that writes. ``timeout`` is seconds, ``None`` the sandbox's life.
+
+    ``background``: the command is kept, `ISandbox.start` says what that means. ``terminal``: it has one, and its stderr is merged.
+    A backend that runs such commands says so with the verbs ``attach`` and ``terminal``.
     """
 
     argv: tuple[str, ...] = ()
@@ -43,6 +47,8 @@ class ProcessSpec:
     stderr: StderrMode = "separate"
     user: str | None = None
     want_pid: bool = False
+    background: bool = False
+    terminal: TerminalSize | None = None
 
 
 def check_command(command: Command) -> tuple[tuple[str, ...], str | None]:
@@ -96,6 +102,13 @@ def check_signal(number: int) -> int:
     return int(number)
 
 
+def check_max_output(max_output: int) -> int:
+    """Bytes of each stream to keep."""
+    if isinstance(max_output, bool) or not isinstance(max_output, int) or max_output < 0:
+        raise ConfigurationError(f"max_output: bytes, 0 or more, not {shown(max_output)}")
+    return max_output
+
+
 def check_input(value: str | bytes | bytearray | memoryview | None, name: str = "data") -> bytes | None:
     """Bytes for a command or a file; a text as UTF-8."""
     if value is None or isinstance(value, bytes):
@@ -119,6 +132,8 @@ def make_spec(
     stderr: StderrMode = "separate",
     user: str | None = None,
     want_pid: bool = False,
+    background: bool = False,
+    terminal: TerminalSize | None = None,
 ) -> ProcessSpec:
     """Check everything once, for every backend. Raises `ConfigurationError`."""
     argv, script = check_command(command)
@@ -126,8 +141,11 @@ def make_spec(
         raise ConfigurationError("input and stdin='pipe' exclude each other")
     if stderr not in ("separate", "merge"):
         raise ConfigurationError(f"stderr: 'separate' or 'merge', not {stderr!r}")
-    if isinstance(max_output, bool) or not isinstance(max_output, int) or max_output < 0:
-        raise ConfigurationError(f"max_output: bytes, 0 or more, not {shown(max_output)}")
+    check_max_output(max_output)
+    if not isinstance(background, bool):
+        raise ConfigurationError(f"background: True or False, not {shown(background)}")
+    if terminal is not None and not isinstance(terminal, TerminalSize):
+        raise ConfigurationError(f"terminal: a TerminalSize or None, not {shown(terminal)}")
     return ProcessSpec(
         argv=argv,
         script=script,
@@ -136,9 +154,11 @@ def make_spec(
         stdin=stdin if stdin is not None else check_input(input, "input"),
         timeout=check_timeout(timeout),
         max_output=max_output,
-        stderr=stderr,
+        stderr="merge" if terminal else stderr,
         user=user,
         want_pid=want_pid,
+        background=background,
+        terminal=terminal,
     )
 
 

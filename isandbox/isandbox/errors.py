@@ -10,6 +10,7 @@ Our exception hierarchy:
   x SandboxClosedError                          you closed it
   x SandboxLostError                            the world did
   x SandboxBusyError
+  x StateError                                  the state directory, or what is in it, cannot be used
   x PolicyDeniedError (also PermissionError)
   x TransferRefusedError (also ValueError)      an archive or a tree that is not taken, as a whole
   x ExecFailedError                             only from ``check``; carries the result
@@ -109,6 +110,16 @@ class SandboxBusyError(SandboxError):
 
     code = "busy"
     retryable = True
+
+
+class StateError(SandboxError):
+    """The directory with this user's state cannot be used, or something in it is damaged, foreign or of a newer isandbox.
+
+    Nothing in it has been changed. The message names the path and what to do. You do not get it for an owned sandbox, which
+    needs no state.
+    """
+
+    code = "state"
 
 
 class PolicyDeniedError(SandboxError, PermissionError):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn, Self
 
+from isandbox.errors import UnsupportedError
+from isandbox.records import Offsets
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
@@ -17,13 +20,34 @@ class IProcess(ABC):
 
     Iterating yields ``(stream, chunk)`` pairs as they arrive, with a bounded buffer: a slow reader slows the command, it
     does not fill memory. `wait` reads whatever is not iterated. As a context manager it ends the command on leaving when it
-    still runs. Handles do not pickle.
+    still runs; a kept command (``background=True``) goes on, and only the handle is let go. Handles do not pickle.
     """
 
     @property
     @abstractmethod
     def pid(self) -> int | None:
         """The command's pid as the sandbox sees it; ``None`` before it is known and when it did not start."""
+
+    @property
+    def id(self) -> int | None:
+        """What `ISandbox.attach` takes to reach this command again; ``None`` for one that is not kept or did not start."""
+        return None
+
+    @property
+    def offsets(self) -> Offsets:
+        """Where the output goes on after what this handle has handed over: attaching with ``since=`` that misses nothing.
+
+        Bytes that were dropped because this handle was slower than the sandbox keeps are counted when the command has ended,
+        so that until then some may come twice.
+        """
+        return Offsets()
+
+    async def detach(self) -> None:
+        """Let go of a kept command, which goes on; afterwards `wait` raises `SandboxClosedError`, and nothing can be sent to it
+        by this handle. Idempotent, and nothing when the command has ended. `UnsupportedError` for a command that is not kept: it
+        does not outlive its handle.
+        """
+        raise UnsupportedError("detach: this command is not kept; start it with background=True", option="detach")
 
     @abstractmethod
     async def wait(self) -> ExecResult:
@@ -53,7 +77,11 @@ class IProcess(ABC):
 
     @abstractmethod
     async def close_stdin(self) -> None:
-        """EOF for the command. Idempotent."""
+        """EOF for the command. Idempotent.
+
+        In a terminal it is the key for that (^D), typed after all that was written before; in the middle of a line, twice. A
+        program that has switched the terminal to raw input reads a byte 4.
+        """
 
     @abstractmethod
     async def resize(self, rows: int, columns: int) -> None:
@@ -69,7 +97,10 @@ class IProcess(ABC):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.kill()
+        if self.id is None:
+            await self.kill()
+        else:
+            await self.detach()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} is a live handle and cannot be pickled")

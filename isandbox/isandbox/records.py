@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from isandbox import errors
+from isandbox._text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Fault = Literal["timeout", "oom", "cpu", "output", "cancelled", "killed"]
 Limit = Literal["pids", "disk", "open_files", "file_size"]
 Stream = Literal["stdout", "stderr"]
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 FileKind = Literal["file", "directory", "symlink", "other"]
 SandboxState = Literal["running", "ended", "elsewhere"]
 
@@ -118,6 +120,61 @@ def signal_name(number: int) -> str:
         return _signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """Of a terminal, in characters. `ConfigurationError` for what is not from 1 to 65535."""
+
+    rows: int = 24
+    columns: int = 80
+
+    def __post_init__(self) -> None:
+        _check_numbers("terminal", ("rows", self.rows), ("columns", self.columns), least=1, most=65_535)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A place in each of a command's streams: how many bytes of it came before. `ConfigurationError` for what is no number of
+    bytes. A command whose stderr is merged, as a terminal's is, has no bytes in ``stderr``.
+    """
+
+    stdout: int = 0
+    stderr: int = 0
+
+    def __post_init__(self) -> None:
+        _check_numbers("offsets", ("stdout", self.stdout), ("stderr", self.stderr), least=0, most=(1 << 63) - 1)
+
+
+def _check_numbers(what: str, *values: tuple[str, int], least: int, most: int) -> None:
+    for name, value in values:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise errors.ConfigurationError(f"{what}: {name} is a whole number from {least} to {most}, not {shown(value)}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """A kept command, running or ended, as `ISandbox.processes` lists it."""
+
+    id: int
+    """What `ISandbox.attach` takes. It names this command and no other as long as the sandbox lives."""
+    pid: int | None
+    """As the sandbox sees it; ``None`` when it did not start."""
+    command: str
+    """Its arguments with spaces between them, at most 255 bytes of them. Written inside: it may hold anything, also what a
+    terminal obeys."""
+    running: bool
+    exit_code: int | None
+    """As in `ExecResult`; ``None`` while it runs."""
+    signal: int | None
+    fault: Fault | None
+    started_at: datetime
+    """By this host's clock now and the sandbox's count of time since."""
+    terminal: bool
+    written: Offsets
+    """How many bytes of each stream there have been."""
+    first: Offsets
+    """The oldest byte of each stream that is still kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from isandbox.events import EventKind
     from isandbox.process import IProcess
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo
+    from isandbox.records import ExecResult, FileInfo, Metrics, Offsets, ProcessInfo, SandboxInfo, TerminalSize
 
 
 class ISandbox(ABC):
@@ -202,8 +202,24 @@ class ISandbox(ABC):
         max_output: int = MAX_OUTPUT_DEFAULT,
         stderr: StderrMode = "separate",
         user: str | None = None,
+        background: bool = False,
+        terminal: TerminalSize | None = None,
     ) -> IProcess:
-        """Start a command and return its handle, with stdin open for `IProcess.write_stdin`. No time-out unless given."""
+        """Start a command and return its handle, with stdin open for `IProcess.write_stdin`. No time-out unless given.
+
+        **Background.** With ``background=True`` the command is kept: it lives until it ends, the sandbox does, or somebody kills
+        it, whatever becomes of this handle. The sandbox reads its output and keeps the last ``max_output`` bytes of each stream
+        (4 KiB to 16 MiB), also after its end; it is never slowed by who reads. `processes` lists it, `attach` reaches it again.
+        At most 64 are kept, 32 of them ended ones, and 64 MiB of output in all: the oldest ended ones go first. Where nothing
+        can go the start fails, as a result with ``start_error``.
+
+        **Terminal.** With ``terminal=TerminalSize()`` the command's standard streams are a terminal of its own, its controlling
+        one, of that size, which `IProcess.resize` changes. All output arrives as stdout, input is as typed (Ctrl-C is byte 3),
+        and ``TERM`` is ``xterm-256color`` unless ``env`` says another. A slow reader slows the command, and letting go of the
+        handle hangs the terminal up, unless ``background=True``.
+
+        `UnsupportedError` where the backend cannot do one of them.
+        """
         spec = make_spec(
             command,
             cwd=cwd,
@@ -214,8 +230,32 @@ class ISandbox(ABC):
             stderr=stderr,
             user=user,
             want_pid=True,
+            background=background,
+            terminal=terminal,
         )
+        if background:
+            self._require("attach", "background")
+        if terminal:
+            self._require("terminal")
         return await self.spawn(spec)
+
+    async def processes(self) -> list[ProcessInfo]:
+        """The kept commands, running and ended ones, in the order of their start. Optional, with the verb ``attach``."""
+        self._refuse("attach")
+
+    async def attach(self, id: int, *, since: Offsets | None = None, max_output: int = MAX_OUTPUT_DEFAULT) -> IProcess:
+        """One more handle on a kept command, running or ended. Optional, with the verb ``attach``.
+
+        **Output** begins at ``since``, or at the oldest byte of each stream that is still kept; `IProcess.offsets` says where.
+        What is past the end is the end. Several handles may be open at once, each sees everything. Where a handle is read more
+        slowly than new output replaces the old, bytes are left out, and the result's ``omitted`` counts them.
+
+        **Input** of all handles reaches the command; closing stdin by one closes it for all.
+
+        Leaving the handle as a context manager lets go of the command. Raises `ProcessLookupError` for a command that there
+        is not, or not any more, and `ConfigurationError` for an ``id`` that is no number.
+        """
+        self._refuse("attach")
 
     @cached_property
     def files(self) -> Files:
@@ -256,6 +296,11 @@ class ISandbox(ABC):
         it again ends nothing. Idempotent; nothing happens to a handle that is closed already.
         """
         self._refuse("detach")
+
+    def _require(self, verb: str, option: str | None = None) -> None:
+        """Raise `UnsupportedError` unless the capability record claims ``verb``, which ``option`` needs."""
+        if verb not in self.info.capabilities.verbs:
+            self._refuse(option or verb)
 
     def _refuse(self, verb: str) -> NoReturn:
         backend = self.info.backend

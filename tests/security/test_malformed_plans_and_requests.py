@@ -12,7 +12,8 @@ from isandbox import Workspace
 from isandbox.policy import Policy
 from isandbox_backends._shared.helper import helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord, Rlimit, encode_plan
-from isandbox_backends._shared.protocol import StartFlag, encode_start
+from isandbox_backends._shared.protocol import StartFlag
+from isandbox_backends._shared.requests import encode_start
 from isandbox_backends.seccomp import backend
 from isandbox_backends.seccomp.covers import Source
 from isandbox_backends.seccomp.ids import of_range

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from isandbox.command import check_signal
 from isandbox.errors import UnsupportedError
 from isandbox.process import IProcess
+from isandbox.records import STREAMS, Offsets, TerminalSize
 from isandbox_backends._shared.drain import drain
 from isandbox_backends._shared.endpoints import OutputReader
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from isandbox.records import ExecResult, Stream
-    from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
+    from isandbox_backends._shared.link import HelperLink
 
 # Chunks that wait for an iteration; past it the pipe fills and the command is slowed.
 _QUEUE_LIMIT = 1 << 20
@@ -30,13 +31,14 @@ _QUEUE_LIMIT = 1 << 20
 class AsyncProcess(IProcess):
     """A command of a native sandbox. Its output is read while somebody waits or iterates, not before."""
 
-    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+    def __init__(self, client: HelperLink, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._news = asyncio.Event()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
         self._queued = 0
+        self._dropped: dict[Stream, int] = dict.fromkeys(STREAMS, 0)
         self._keeping = False
         self._waiting = 0
         self._stdin_turn = asyncio.Lock()
@@ -57,6 +59,17 @@ class AsyncProcess(IProcess):
     @property
     def pid(self) -> int | None:
         return self._exchange.pid
+
+    @property
+    def id(self) -> int | None:
+        return self._exchange.serial
+
+    @property
+    def offsets(self) -> Offsets:
+        behind = dict(self._dropped)
+        for stream, chunk in list(self._chunks):
+            behind[stream] += len(chunk)
+        return Offsets(*(self._exchange.offset(stream) - behind[stream] for stream in STREAMS))
 
     async def await_started(self) -> None:
         """Until the pid is known or the start has failed."""
@@ -94,6 +107,8 @@ class AsyncProcess(IProcess):
                     await self._news.wait()
         finally:
             self._keeping = False
+            for stream, chunk in self._chunks:
+                self._dropped[stream] += len(chunk)
             self._chunks.clear()
             self._queued = 0
             if (self._waiting or self._exchange.exited) and not self._ended.done():
@@ -105,6 +120,7 @@ class AsyncProcess(IProcess):
             if fd not in self._reading:
                 self._reading.add(fd)
                 self._loop.add_reader(fd, self._take_output, fd)
+        self._set_timer()
 
     def _stop_reading(self, fd: int) -> None:
         if fd in self._reading:
@@ -180,9 +196,7 @@ class AsyncProcess(IProcess):
             self._timer.cancel()
             self._timer = None
         self._forget_descriptors()
-        if self._ends.outputs:
-            drain(list(self._ends.outputs))
-            self._ends.outputs.clear()
+        self._ends.give_rest_to(drain)
         self._ends.close()
         self._stdin_is_news()
         if self._exchange.lost is not None and not self._client.closed:
@@ -248,8 +262,20 @@ class AsyncProcess(IProcess):
     async def close_stdin(self) -> None:
         if self._ends.stdin >= 0:
             self._loop.remove_writer(self._ends.stdin)
-        self._ends.close_stdin()
+        self._ends.end_stdin(self._client)
         self._stdin_is_news()
 
     async def resize(self, rows: int, columns: int) -> None:
-        raise UnsupportedError("resize: this command has no terminal", option="resize")
+        size = TerminalSize(rows, columns)
+        if self._exchange.spec.terminal is None:
+            raise UnsupportedError("resize: this command has no terminal", option="resize")
+        if not self._exchange.exited:
+            self._client.resize(self._ends.id, size.rows, size.columns)
+
+    async def detach(self) -> None:
+        if not self._exchange.spec.background:
+            await super().detach()
+        if not self._ended.done():
+            self._exchange.let_go()
+            self._finish()
+            self._news.set()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from isandbox.command import check_signal
 from isandbox.errors import UnsupportedError
+from isandbox.records import STREAMS, Offsets, TerminalSize
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
 from isandbox_backends._shared.drain import drain
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from isandbox.records import ExecResult, Stream
-    from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
+    from isandbox_backends._shared.link import HelperLink
 
 # Milliseconds. A Ctrl-C between Python's own look for signals and the system call would else wait for the next output.
 _LOOK = 500
@@ -34,12 +35,13 @@ _LOOK = 500
 class BlockingProcess(IProcess):
     """A command of a native sandbox. Nothing is read before somebody waits or iterates: the pipe is the back-pressure."""
 
-    def __init__(self, client: HelperClient, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
+    def __init__(self, client: HelperLink, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> None:
         self._client, self._ends, self._exchange, self._on_end = client, ends, exchange, on_end
         self._pump_lock = threading.RLock()
         self._stdin_lock = threading.Lock()
         self._stdin_turn = threading.Lock()
         self._chunks: deque[tuple[Stream, bytes]] = deque()
+        self._dropped: dict[Stream, int] = dict.fromkeys(STREAMS, 0)
         self._reader = OutputReader()
         self._reports: list[bytes] = []
         self._reports_taken = 0
@@ -51,6 +53,17 @@ class BlockingProcess(IProcess):
     @property
     def pid(self) -> int | None:
         return self._exchange.pid
+
+    @property
+    def id(self) -> int | None:
+        return self._exchange.serial
+
+    @property
+    def offsets(self) -> Offsets:
+        behind = dict(self._dropped)
+        for stream, chunk in list(self._chunks):
+            behind[stream] += len(chunk)
+        return Offsets(*(self._exchange.offset(stream) - behind[stream] for stream in STREAMS))
 
     def await_started(self) -> None:
         """Until the pid is known or the start has failed."""
@@ -84,6 +97,8 @@ class BlockingProcess(IProcess):
                 yield item
         finally:
             self._keeping = False
+            for stream, chunk in list(self._chunks):
+                self._dropped[stream] += len(chunk)
             self._chunks.clear()
 
     def _pump(self, *, outputs: bool = True) -> None:
@@ -161,9 +176,9 @@ class BlockingProcess(IProcess):
         self._ends.close_status()
         with self._stdin_lock:
             self._ends.close_stdin()
-        if self._ends.outputs:
-            drain(list(self._ends.outputs))
-            self._ends.outputs.clear()
+        self._ends.give_rest_to(drain)
+        if self._ends.relayed:
+            self._ends.close()
         if self._exchange.lost is not None and not self._client.closed:
             self._client.destroy()
         self._on_end()
@@ -205,10 +220,23 @@ class BlockingProcess(IProcess):
 
     def close_stdin(self) -> None:
         with self._stdin_lock:
-            self._ends.close_stdin()
+            self._ends.end_stdin(self._client)
 
     def resize(self, rows: int, columns: int) -> None:
-        raise UnsupportedError("resize: this command has no terminal", option="resize")
+        size = TerminalSize(rows, columns)
+        if self._exchange.spec.terminal is None:
+            raise UnsupportedError("resize: this command has no terminal", option="resize")
+        if not self._exchange.exited:
+            self._client.resize(self._ends.id, size.rows, size.columns)
+
+    def detach(self) -> None:
+        if not self._exchange.spec.background:
+            super().detach()
+        if self._exchange.finished:
+            return
+        self._exchange.let_go()  # first: whoever pumps stops at its next look
+        with self._pump_lock:
+            self._finish()
 
     def abandon(self) -> None:
         """In a forked child: another thread of the parent may have held the locks."""

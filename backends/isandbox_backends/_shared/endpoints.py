@@ -7,18 +7,19 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from isandbox.command import ProcessSpec
 from isandbox.errors import SandboxError
 from isandbox_backends._shared.host_process import forget, remember
 from isandbox_backends._shared.portable import anonymous_file, descriptor_path, enlarge_pipe
 from isandbox_backends._shared.protocol import StartFlag
+from isandbox_backends._shared.requests import KEEP_MOST, Relaying, encode_attach
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from isandbox.command import ProcessSpec
-    from isandbox.records import Stream
+    from isandbox.records import Offsets, Stream
     from isandbox_backends._shared.cgroups import CommandGroup, SandboxGroup
-    from isandbox_backends._shared.client import HelperClient
+    from isandbox_backends._shared.link import HelperLink
 
 # Linux: what a pipe holds unless told otherwise, and what it may be told without privileges (fs.pipe-max-size).
 PIPE_DEFAULT = 65_536
@@ -30,7 +31,7 @@ _SCRIPT_INLINE = 131_000
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Endpoints:
     """``status``: where the command's reports arrive. ``outputs``: open streams. ``stdin``: -1 when closed or not ours;
-    ``pending``: input still to be written to it.
+    ``pending``: input still to be written to it. ``relayed``: the other ends are the helper's, not the command's.
     """
 
     id: int = 0
@@ -38,6 +39,7 @@ class Endpoints:
     outputs: dict[int, Stream] = field(default_factory=dict)
     stdin: int = -1
     pending: memoryview = field(default_factory=lambda: memoryview(b""))
+    relayed: bool = False
 
     def close_status(self) -> None:
         fd, self.status = self.status, -1  # first, here and below: a number that is closed may soon be another file's
@@ -70,11 +72,27 @@ class Endpoints:
         self.close_stdin()
         return False
 
+    def end_stdin(self, client: HelperLink) -> None:
+        """Close stdin, and let that be the end of the command's input. The helper takes the end of its pipe alone for that of
+        a client, with which nothing need end.
+        """
+        if self.relayed and self.stdin >= 0:
+            client.stdin_eof(self.id)
+        self.close_stdin()
+
+    def give_rest_to(self, drain: Callable[[list[int]], None]) -> None:
+        """Nobody reads the output any more. A background child that still writes must not block or fail; the helper can tell
+        when its reader has gone.
+        """
+        if self.outputs and not self.relayed:
+            drain(list(self.outputs))
+            self.outputs.clear()
+
     def abandon(self) -> None:
         """In a forked child: a copy of our end of stdin would keep it open when the parent closes it."""
         self.close()
 
-    def give_up(self, client: HelperClient) -> None:
+    def give_up(self, client: HelperLink) -> None:
         """Nobody will have a handle on this command: end it, whether it has started or not."""
         if self.id:
             client.kill(self.id, "cancelled")
@@ -115,7 +133,7 @@ class OutputReader:
 
 
 def start_command(
-    client: HelperClient,
+    client: HelperLink,
     spec: ProcessSpec,
     env: Mapping[str, str],
     cwd: str,
@@ -123,8 +141,9 @@ def start_command(
     operation: int = 0,
     owner: int | None = None,
     group: SandboxGroup | None = None,
+    quota: int | None = None,
 ) -> Endpoints:
-    """Make the pipes and send START. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
+    """Make the pipes and send START. ``quota``: bytes of output after which the helper ends a kept command. ``owner``: the uid (and gid) of commands as the host sees it, where it is another than
     ours; the pipes are opened to it, so that a command can open its own /dev/stderr. ``group``: the command gets a group of its
     own in it, which `Endpoints.id` names. Raises `SandboxLostError`,
     `SandboxClosedError`, and `SandboxError` for want of descriptors or memory.
@@ -136,7 +155,7 @@ def start_command(
     try:
         try:
             flags = _open_pipes(ours, theirs, spec)
-            if owner is not None:
+            if owner is not None and not ours.relayed:
                 for fd in theirs[1:]:  # not the status pipe
                     _give(fd, owner)
             argv = spec.argv
@@ -149,7 +168,20 @@ def start_command(
             if group is not None:
                 own = group.begin(ours.id)
                 theirs += own.descriptors()
-            client.start(ours.id, argv, env, cwd, theirs, flags=flags, timeout=spec.timeout, operation=operation, group=own)
+            client.start(
+                ours.id,
+                argv,
+                env,
+                cwd,
+                theirs,
+                flags=flags,
+                timeout=spec.timeout,
+                operation=operation,
+                group=own,
+                relay=_relaying(spec, quota) if ours.relayed else None,
+            )
+            if ours.relayed and isinstance(spec.stdin, bytes) and flags & StartFlag.STDIN:
+                client.stdin_eof(ours.id)
         finally:
             deque(map(os.close, theirs), maxlen=0)  # one step for the interpreter: no Ctrl-C in the middle
     except OSError as error:
@@ -158,6 +190,45 @@ def start_command(
         raise SandboxError(f"the command was not started: this process cannot make its {what}: {error}") from error
     except BaseException:  # also a Ctrl-C, whatever has been sent by then
         ours.give_up(client)
+        raise
+    return ours
+
+
+def _relaying(spec: ProcessSpec, quota: int | None) -> Relaying:
+    size = spec.terminal
+    return Relaying(
+        keep=min(spec.max_output, KEEP_MOST),
+        rows=size.rows if size else 0,
+        columns=size.columns if size else 0,
+        output_quota=quota or 0 if spec.background else 0,
+    )
+
+
+def attach_command(client: HelperLink, serial: int, since: Offsets) -> Endpoints:
+    """Make pipes and send ATTACH for a kept command. Raises as `start_command`."""
+    ours = Endpoints(relayed=True)
+    remember(ours)
+    theirs: list[int] = []
+    try:
+        try:
+            _open_pipes(ours, theirs, ProcessSpec(stdin="pipe"))
+            ours.id = client.new_id()
+            frame = encode_attach(
+                ours.id,
+                serial,
+                flags=StartFlag.STDIN,
+                since_out=since.stdout,
+                since_err=since.stderr,
+                descriptors=len(theirs),
+            )
+            client.send(frame, theirs)
+        finally:
+            deque(map(os.close, theirs), maxlen=0)  # as in start_command
+    except OSError as error:
+        ours.close()
+        raise SandboxError(f"the command was not attached to: this process cannot make its pipes: {error}") from error
+    except BaseException:
+        ours.close()
         raise
     return ours
 
@@ -172,6 +243,11 @@ def _give(fd: int, owner: int) -> None:
 
 def _open_pipes(ours: Endpoints, theirs: list[int], spec: ProcessSpec) -> StartFlag:
     flags = StartFlag.WANT_STARTED if spec.want_pid else StartFlag(0)
+    if spec.background:
+        flags |= StartFlag.KEPT
+    if spec.terminal is not None:
+        flags |= StartFlag.TERMINAL
+    ours.relayed = ours.relayed or bool(flags & (StartFlag.KEPT | StartFlag.TERMINAL))
     ours.status, end = os.pipe()
     theirs.append(end)
     streams: tuple[Stream, ...] = ("stdout",) if spec.stderr == "merge" else ("stdout", "stderr")

@@ -14,6 +14,7 @@ from isandbox.capture import HeadTail
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox.records import ExecResult, Omitted
 from isandbox_backends._shared.protocol import Decoder, Exit, ProtocolError, Started, StartStage
+from isandbox_backends._shared.protocol import Omitted as Missed
 
 if TYPE_CHECKING:
     from isandbox.command import ProcessSpec
@@ -37,11 +38,18 @@ class Exchange:
         output_quota: int | None = None,
         keep_all: bool = False,
         to_the_end: bool = False,
+        relayed: bool = False,
     ) -> None:
-        """``to_the_end``: the output ends with the process, as nobody else has its pipes; a part of it is no answer."""
+        """``to_the_end``: the output ends with the process, as nobody else has its pipes; a part of it is no answer.
+        ``relayed``: its end is reported when the output that came before has been taken, so while nobody reads nothing is late.
+        """
         self.spec = spec
         self.pid: int | None = None
+        self.serial: int | None = None
+        """Of a kept command that has started."""
         self.finished = False
+        self.released = False
+        """Somebody has let go of the handle: there will be no result."""
         self.lost: str | None = None
         self.over_output = False
         """The output quota is used up: the driver sends a kill with fault ``output``, once."""
@@ -60,11 +68,16 @@ class Exchange:
         self._drain = None if to_the_end else DRAIN
         self._answer_by = None if spec.timeout is None else now + spec.timeout + ANSWER
         self._overdue = False
-        self._paused_at: float | None = None
+        self._relayed = relayed
+        self._paused_at: float | None = now if relayed else None
+        self._first: dict[Stream, int] = {"stdout": 0, "stderr": 0}
+        self._missed: dict[Stream, int] = {"stdout": 0, "stderr": 0}
 
     def output(self, stream: Stream, data: bytes | memoryview, now: float) -> None:
         self._last_output = now
         self._kept[stream].feed(data)
+        if self._relayed and self._answer_by is not None:
+            self._answer_by = max(self._answer_by, now + ANSWER)  # the end comes after the output
         if self._quota is not None and sum(kept.total for kept in self._kept.values()) > self._quota:
             self._quota = None
             self.over_output = True
@@ -82,6 +95,8 @@ class Exchange:
             if self._exit is not None:
                 self._exit_at += now - max(self._paused_at, self._exit_at)  # it may have ended in the pause
                 self._last_output += now - self._paused_at
+            elif self._relayed and self._answer_by is not None:
+                self._answer_by += now - self._paused_at
             self._paused_at = None
 
     def status(self, data: bytes, now: float) -> None:
@@ -92,10 +107,15 @@ class Exchange:
         """All that the status pipe has said so far. May be said again: after a Ctrl-C in the middle of it, nothing is lost."""
         start: Started | None = None
         end: Exit | None = None
+        missed: Missed | None = None
         try:
             for reply in () if self.distrusted else Decoder().feed(told):
                 if isinstance(reply, Started) and start is None and end is None:
-                    start, self.pid = reply, reply.pid
+                    start = reply
+                    self._begin(reply)
+                elif isinstance(reply, Missed) and missed is None and end is None and self._relayed:
+                    missed = reply
+                    self._missed = {"stdout": reply.out, "stderr": reply.err}
                 elif isinstance(reply, Exit) and end is None:
                     end = reply
                     if self._exit is None:
@@ -111,6 +131,25 @@ class Exchange:
             if self._exit is None:
                 self._lose("its first process died")
 
+    def _begin(self, started: Started) -> None:
+        self._first = {"stdout": started.first_out, "stderr": started.first_err}
+        self.serial = started.serial or None
+        self.pid = started.pid
+
+    def offset(self, stream: Stream) -> int:
+        """Where a stream goes on after what has been taken in."""
+        kept = self._kept.get(stream)
+        return self._first[stream] + self._missed[stream] + (kept.total if kept else 0)
+
+    @property
+    def start_stage(self) -> StartStage:
+        """Where it failed to start."""
+        return self._exit.start_stage if self._exit is not None else StartStage.NONE
+
+    def let_go(self) -> None:
+        """Nobody wants the result any more."""
+        self.released = self.finished = True
+
     def expect_end(self, now: float) -> None:
         """A kill was sent: the end must be reported soon."""
         by = now + ANSWER
@@ -125,7 +164,7 @@ class Exchange:
         if self.finished:
             return None
         if self._exit is None:
-            return self._answer_by
+            return None if self._relayed and self._paused_at is not None else self._answer_by
         if self._paused_at is not None:
             return None
         idle = max(self._exit_at, self._last_output) + self._idle
@@ -135,11 +174,11 @@ class Exchange:
         """After each round of reading, and when `due`."""
         if self.finished:
             return
+        due = self.due()
         if self._exit is None:
-            if self._answer_by is not None and now >= self._answer_by:
+            if due is not None and now >= due:
                 self._miss_answer(now)
             return
-        due = self.due()
         self.finished = not self._open or (due is not None and now >= due)
 
     def _miss_answer(self, now: float) -> None:
@@ -161,7 +200,7 @@ class Exchange:
     def result(self, *, closed: bool = False) -> ExecResult:
         """After `finished`. Raises `SandboxLostError`, or `OSError` for a working directory that is not there."""
         end = self._report(closed=closed)
-        code, signal_number = _kernel_words(end.wait_status)
+        code, signal_number = kernel_words(end.wait_status)
         start_error, limits = self._start_error(end)
         if start_error is not None and end.start_stage is not StartStage.EXEC:
             code = 126
@@ -173,7 +212,10 @@ class Exchange:
             limits_hit=limits | end.limits,
             stdout_bytes=self._kept["stdout"].value(),
             stderr_bytes=stderr.value() if stderr else b"",
-            omitted=Omitted(self._kept["stdout"].omitted, stderr.omitted if stderr else 0),
+            omitted=Omitted(
+                self._kept["stdout"].omitted + self._missed["stdout"],
+                (stderr.omitted if stderr else 0) + self._missed["stderr"],
+            ),
             lingering=bool(self._open) or (end.lingering and not self._status_ended),
             start_error=start_error,
             duration=end.duration,
@@ -193,6 +235,8 @@ class Exchange:
     def _report(self, *, closed: bool) -> Exit:
         if self._exit is not None and self.lost is None:
             return self._exit
+        if self.released:
+            raise SandboxClosedError("this handle was let go; attach to the command again")
         if closed:
             raise SandboxClosedError("the sandbox was closed while a command ran")
         raise SandboxLostError(f"the sandbox was lost while a command ran: {self.lost}")
@@ -214,7 +258,7 @@ def _raise_os_error(number: int, path: str) -> NoReturn:
     raise OSError(number, os.strerror(number), path)
 
 
-def _kernel_words(wait_status: int) -> tuple[int, int | None]:
+def kernel_words(wait_status: int) -> tuple[int, int | None]:
     """Exit code and signal; a death by signal n is 128 + n."""
     if os.WIFSIGNALED(wait_status):
         number = os.WTERMSIG(wait_status)

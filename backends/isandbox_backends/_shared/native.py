@@ -14,24 +14,27 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
+from isandbox.command import ProcessSpec
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError, SandboxLostError, UnsupportedError
 from isandbox.events import Event, EventKind
+from isandbox.records import TerminalSize
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared.aio import AsyncProcess
 from isandbox_backends._shared.blocking import BlockingProcess
-from isandbox_backends._shared.endpoints import enlarge, start_command
+from isandbox_backends._shared.endpoints import attach_command, enlarge, start_command
 from isandbox_backends._shared.exchange import Exchange
 from isandbox_backends._shared.host_process import end_at_exit, log
+from isandbox_backends._shared.kept import AsyncKeptVerbs, BlockingKeptVerbs
 from isandbox_backends._shared.nativefiles import AsyncFileVerbs, BlockingFileVerbs
 from isandbox_backends._shared.protocol import ProtocolError
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from isandbox.command import ProcessSpec
     from isandbox.events import EventSink
-    from isandbox.records import Metrics, SandboxInfo
+    from isandbox.records import Metrics, Offsets, SandboxInfo
+    from isandbox_backends._shared.answers import KeptCommand
     from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
@@ -62,7 +65,8 @@ class Core:
         """Environment and absolute working directory of a command."""
         self.refuse_user(spec.user)
         cwd = os.path.join(self.cwd, spec.cwd) if spec.cwd else self.cwd
-        return {**self.env, "PWD": cwd, **spec.env}, cwd
+        terminal = {"TERM": "xterm-256color"} if spec.terminal else {}
+        return {**terminal, **self.env, "PWD": cwd, **spec.env}, cwd
 
     def refuse_user(self, user: str | None) -> None:
         if user is not None:
@@ -73,10 +77,14 @@ class Core:
     def begin(self, spec: ProcessSpec) -> tuple[Endpoints, Exchange]:
         self.check_open()
         env, cwd = self.prepare(spec)
-        exchange = Exchange(spec, time.monotonic(), output_quota=self.output_quota)
+        relayed = spec.background or spec.terminal is not None
+        quota = None if spec.background else self.output_quota  # of a kept command it is the helper's business
+        exchange = Exchange(spec, time.monotonic(), output_quota=quota, relayed=relayed)
         with self._telling_of_a_loss():
             try:
-                ends = start_command(self.client, spec, env, cwd, owner=self.command_owner, group=self.group)
+                ends = start_command(
+                    self.client, spec, env, cwd, owner=self.command_owner, group=self.group, quota=self.output_quota
+                )
             except SandboxError:
                 self.check_open()  # closed by another thread meanwhile, which took the control group with it
                 raise
@@ -97,6 +105,19 @@ class Core:
         if ends.stdin >= 0 and call.spec.stdin == "pipe":
             enlarge(ends.stdin)
         return ends, exchange
+
+    def begin_attach(self, info: KeptCommand, since: Offsets, max_output: int) -> tuple[Endpoints, Exchange]:
+        spec = ProcessSpec(
+            argv=(info.name,),
+            stdin="pipe",
+            timeout=None,
+            max_output=max_output,
+            background=True,
+            terminal=TerminalSize() if info.terminal else None,
+        )
+        exchange = Exchange(spec, time.monotonic(), relayed=True)
+        with self._telling_of_a_loss():
+            return attach_command(self.client, info.serial, since), exchange
 
     def check_file(self, call: FileCall[T], exchange: Exchange) -> None:
         """After its end: raise the error of an operation that failed."""
@@ -162,13 +183,15 @@ class Core:
         """A command has come to its end, or the sandbox has under it."""
         if self.group is not None:
             self.group.end(id)
+        if exchange.released:
+            return
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
         else:
             self._tell_of_a_loss(exchange.lost)
 
     def file_ended(self, exchange: Exchange) -> None:
-        """A file operation's end is nobody's event, but what it finds lost is."""
+        """The end of a file operation, or of a viewer of a command, is nobody's event, but what it finds lost is."""
         if exchange.lost is not None:
             self._tell_of_a_loss(exchange.lost)
 
@@ -216,7 +239,7 @@ class Core:
         )
 
 
-class AsyncNative(AsyncFileVerbs):
+class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
     """The async interface: pipes are readers of the loop that made the sandbox."""
 
     def __init__(self, core: Core) -> None:
@@ -239,13 +262,6 @@ class AsyncNative(AsyncFileVerbs):
                 await process.kill()
                 raise
         return process
-
-    def _process(self, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> AsyncProcess:
-        try:
-            return AsyncProcess(self._core.client, ends, exchange, on_end)
-        except BaseException:  # the loop cannot watch its pipes
-            ends.give_up(self._core.client)
-            raise
 
     async def metrics(self) -> Metrics:
         return self._core.metrics()
@@ -273,7 +289,7 @@ class AsyncNative(AsyncFileVerbs):
             raise ConfigurationError("an async sandbox belongs to the event loop that made it")
 
 
-class BlockingNative(BlockingFileVerbs):
+class BlockingNative(BlockingKeptVerbs, BlockingFileVerbs):
     """The blocking interface: each call polls in its own thread."""
 
     def __init__(self, core: Core) -> None:

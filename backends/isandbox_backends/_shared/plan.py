@@ -21,6 +21,8 @@ class Mode(IntFlag):
     KEYRING = 16
     HOLD_IDS = 128
     """No sandbox: a process in a user namespace of its own, until the control socket closes."""
+    DETACHED = 256
+    """The sandbox outlives whoever made it, and lets other clients in. Descriptors 7, 8 and 9 are given (base.h)."""
 
 
 class IdUse(IntFlag):
@@ -262,8 +264,21 @@ class Outside:
         return 21, struct.pack(f"<{len(NAMESPACES)}Q", *self.namespaces)
 
 
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When the sandbox ends of its own accord, milliseconds: so long after its start, and so long after it was last used.
+    0: never.
+    """
+
+    lifetime_ms: int = 0
+    idle_ms: int = 0
+
+    def encode(self) -> tuple[int, bytes]:
+        return 22, struct.pack("<QQ", self.lifetime_ms, self.idle_ms)
+
+
 Mountable = Bind | Rebind | Store | View | Cover | Tmpfs | Proc | Devpts | Directory | Symlink | File
-Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl | Outside
+Record = ModeRecord | IdMaps | Mountable | Hostname | Rlimit | Landlock | Allow | Seccomp | Affinity | Sysctl | Outside | Life
 
 
 def encode_plan(records: Iterable[Record]) -> bytes:

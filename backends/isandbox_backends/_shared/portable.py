@@ -38,12 +38,17 @@ def anonymous_file(name: str, content: bytes, *, mode: int = 0o600, sealed: bool
             view = view[os.write(fd, view) :]
         os.lseek(fd, 0, os.SEEK_SET)
         if sealed and memory:
-            seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+            seal(fd)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def seal(fd: int) -> None:
+    """What is in an `anonymous_file` stays as it is, for whoever has it."""
+    seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
 
 
 def open_process(pid: int) -> int:

@@ -1,4 +1,5 @@
-"""The wire between host and helper, without any I/O (as h11 does it). The C half is backends/helper/protocol.h.
+"""The wire between host and helper, without any I/O (as h11 does it): its numbers, and what a helper says. What a host says is
+in requests.py, what comes back on a descriptor of its own in answers.py. The C half is backends/helper/protocol.h.
 
 A frame is u32 payload length, u16 type, u16 number of descriptors that travel with it, payload; little-endian. A hostile
 helper may say anything: every length is bounded before it is believed.
@@ -7,28 +8,26 @@ helper may say anything: every length is bounded before it is believed.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from functools import lru_cache
 from types import MappingProxyType
 
 from isandbox.records import Fault, Limit
+from isandbox_backends._shared.bounds import bounded_death, bounded_errno, bounded_pid, exactly
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 FEATURE_FDS = 1
 # What a helper may send in one frame: an error with two texts is the longest.
 REPLY_MAX = 4096
-_HEADER = struct.Struct("<IHH")
+HEADER = struct.Struct("<IHH")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
-_START = struct.Struct("<8I")
 _PAIR = struct.Struct("<II")
-_HELLO = struct.Struct("<IIIIQ")
+_HELLO = struct.Struct("<IIIIIIQ")
+_STARTED = struct.Struct("<IIIIQQ")
+_OMITTED = struct.Struct("<IIQQ")
 _REPORT = struct.Struct("<HHI")
-# What an errno and a pid can be: MAX_ERRNO of linux/err.h, PID_MAX_LIMIT. Python takes neither past 31 bits.
-_ERRNO_MAX = 4095
-_PID_MAX = 1 << 22
-_SIGNAL_MAX = 64  # _NSIG
 
 
 class FrameType(IntEnum):
@@ -37,9 +36,17 @@ class FrameType(IntEnum):
     LAUNCHED = 3
     STARTED = 4
     EXIT = 5
+    GOODBYE = 6
+    OMITTED = 7
     START = 16
     KILL = 17
     SIGNAL = 18
+    RESIZE = 19
+    ATTACH = 20
+    ASK = 21
+    SHUTDOWN = 22
+    RELEASE = 23
+    STDIN_EOF = 24
 
 
 class Layer(IntEnum):
@@ -86,6 +93,7 @@ class StartStage(IntEnum):
     CWD = 3
     EXEC = 4
     FILE = 5
+    ATTACH = 6
 
 
 class FileOperation(IntEnum):
@@ -104,6 +112,24 @@ class StartFlag(IntFlag):
     MERGE = 2
     SCRIPT = 4
     WANT_STARTED = 8
+    KEPT = 16
+    """The command goes on when its client goes, and the helper keeps its last output."""
+    TERMINAL = 32
+    """Its standard streams are a terminal; stderr is merged, no descriptor follows for it."""
+
+
+class Farewell(IntEnum):
+    """Why a helper ends of its own accord."""
+
+    SHUTDOWN = 1
+    LIFETIME = 2
+    IDLE_TIMEOUT = 3
+
+
+class Question(IntEnum):
+    STATUS = 1
+    COMMANDS = 2
+    RENEW = 3
 
 
 class Meter(IntFlag):
@@ -137,7 +163,8 @@ class Report:
 @dataclass(frozen=True, slots=True)
 class Hello:
     """``layers``: one report for each layer that the helper speaks of, none from one that isolates nothing.
-    ``filter``: a hash of the filter that it loaded, `hash_filter`'s.
+    ``filter``: a hash of the filter that it loaded, `hash_filter`'s. ``client``: 0 for whoever made the sandbox; to another
+    the frame brings one descriptor, the sandbox's note.
     """
 
     version: int
@@ -145,6 +172,7 @@ class Hello:
     landlock_abi: int = 0
     filter: int = 0
     layers: Mapping[Layer, Report] = field(default_factory=dict, hash=False)
+    client: int = 0
 
     @property
     def contained(self) -> bool:
@@ -162,13 +190,23 @@ class StartFailed:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
+    """``door``: of a detached sandbox, the process that lets clients in; ``None`` else."""
+
     pid: int
+    door: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
+    """``serial``: what a kept command is called as long as the sandbox lives, 0 for another. ``first_out`` and ``first_err``:
+    how many bytes of each stream came before the first that will arrive.
+    """
+
     id: int
     pid: int
+    serial: int = 0
+    first_out: int = 0
+    first_err: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +223,23 @@ class Exit:
     duration: float
 
 
-Reply = Hello | StartFailed | Launched | Started | Exit
+@dataclass(frozen=True, slots=True)
+class Goodbye:
+    """The helper ends, and everything with it."""
+
+    reason: Farewell
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """Bytes of each stream that this viewer was too slow for."""
+
+    id: int
+    out: int
+    err: int
+
+
+Reply = Hello | StartFailed | Launched | Started | Exit | Goodbye | Omitted
 
 
 class Decoder:
@@ -209,15 +263,18 @@ class Decoder:
             raise
 
     def _replies(self) -> Iterator[Reply]:
-        while len(self._buffer) >= _HEADER.size:
-            length, kind, descriptors = _HEADER.unpack_from(self._buffer)
-            if length > REPLY_MAX or descriptors:
+        while len(self._buffer) >= HEADER.size:
+            length, kind, descriptors = HEADER.unpack_from(self._buffer)
+            if length > REPLY_MAX or descriptors > (kind == FrameType.HELLO):
                 raise ProtocolError(f"a reply of {length} bytes with {descriptors} descriptors")
-            if len(self._buffer) < _HEADER.size + length:
+            if len(self._buffer) < HEADER.size + length:
                 return
-            payload = bytes(self._buffer[_HEADER.size : _HEADER.size + length])
-            del self._buffer[: _HEADER.size + length]
-            yield _decode(kind, payload)
+            payload = bytes(self._buffer[HEADER.size : HEADER.size + length])
+            del self._buffer[: HEADER.size + length]
+            reply = _decode(kind, payload)
+            if isinstance(reply, Hello) and reply.version == PROTOCOL_VERSION and bool(reply.client) != bool(descriptors):
+                raise ProtocolError(f"a hello to client {reply.client} with {descriptors} descriptors")
+            yield reply
 
 
 def _decode(kind: int, payload: bytes) -> Reply:
@@ -225,20 +282,38 @@ def _decode(kind: int, payload: bytes) -> Reply:
         if kind == FrameType.EXIT:
             return _decode_exit(payload)
         if kind == FrameType.STARTED:
-            id_, pid = _PAIR.unpack(payload)
-            return Started(id_, _pid(pid))
-        if kind == FrameType.LAUNCHED:
-            return Launched(_pid(int.from_bytes(_exactly(payload, 4), "little")))
-        if kind == FrameType.HELLO:
-            return _decode_hello(payload)
-        if kind == FrameType.ERROR:
-            errno = _errno(int.from_bytes(payload[:4], "little"))
-            stage, _, rest = payload[4:].partition(b"\0")
-            subject = rest.partition(b"\0")[0]
-            return StartFailed(errno, stage.decode("utf-8", "replace"), subject.decode("utf-8", "replace"))
+            id_, pid, serial, _, first_out, first_err = _STARTED.unpack(payload)
+            return Started(id_, bounded_pid(pid), serial, first_out, first_err)
+        if kind in _RARE:
+            return _RARE[kind](payload)
     except (struct.error, ValueError) as error:
         raise ProtocolError(f"a reply of type {kind} that does not parse") from error
     raise ProtocolError(f"a reply of unknown type {kind}")
+
+
+def _decode_launched(payload: bytes) -> Launched:
+    if len(payload) == _PAIR.size:
+        pid, door = _PAIR.unpack(payload)
+        if pid == door:
+            raise ValueError(f"one process for two: {pid}")
+        return Launched(bounded_pid(pid), bounded_pid(door))
+    return Launched(bounded_pid(int.from_bytes(exactly(payload, 4), "little")))
+
+
+def _decode_error(payload: bytes) -> StartFailed:
+    errno = bounded_errno(int.from_bytes(payload[:4], "little"))
+    stage, _, rest = payload[4:].partition(b"\0")
+    subject = rest.partition(b"\0")[0]
+    return StartFailed(errno, stage.decode("utf-8", "replace"), subject.decode("utf-8", "replace"))
+
+
+def _decode_goodbye(payload: bytes) -> Goodbye:
+    return Goodbye(Farewell(int.from_bytes(exactly(payload, 4), "little")))
+
+
+def _decode_omitted(payload: bytes) -> Omitted:
+    id_, _, out, err = _OMITTED.unpack(payload)
+    return Omitted(id_, out, err)
 
 
 # Most sandboxes of a process say the same.
@@ -247,27 +322,36 @@ def _decode_hello(payload: bytes) -> Hello:
     version, features = _PAIR.unpack_from(payload)
     if version != PROTOCOL_VERSION:  # the rest may mean something else there; nobody goes on with such a helper
         return Hello(version, features)
-    _, _, abi, count, filter_ = _HELLO.unpack_from(payload)
+    _, _, abi, count, client, _, filter_ = _HELLO.unpack_from(payload)
     if count > len(Layer):
         raise ValueError(f"{count} layers")
-    _exactly(payload, _HELLO.size + count * _REPORT.size)
+    exactly(payload, _HELLO.size + count * _REPORT.size)
     layers = {
         Layer(layer): Report(Verdict(verdict), detail)
         for layer, verdict, detail in _REPORT.iter_unpack(payload[_HELLO.size :])
     }
     if len(layers) != count:
         raise ValueError("a layer twice")
-    return Hello(version, features, abi, filter_, MappingProxyType(layers))
+    return Hello(version, features, abi, filter_, MappingProxyType(layers), client)
+
+
+_RARE: dict[int, Callable[[bytes], Reply]] = {
+    FrameType.HELLO: _decode_hello,
+    FrameType.ERROR: _decode_error,
+    FrameType.LAUNCHED: _decode_launched,
+    FrameType.GOODBYE: _decode_goodbye,
+    FrameType.OMITTED: _decode_omitted,
+}
 
 
 def _decode_exit(payload: bytes) -> Exit:
     id_, status, fault, limits, errno, stage, lingering, rss_kb, user, system, duration = _EXIT.unpack(payload)
     return Exit(
         id=id_,
-        wait_status=_death(status),
-        fault=_fault(fault),
+        wait_status=bounded_death(status),
+        fault=known_fault(fault),
         limits=_limits(limits),
-        start_errno=_errno(errno),
+        start_errno=bounded_errno(errno),
         start_stage=StartStage(stage),
         lingering=bool(lingering),
         max_rss=rss_kb * 1024,
@@ -276,16 +360,7 @@ def _decode_exit(payload: bytes) -> Exit:
     )
 
 
-def _death(status: int) -> int:
-    """A wait status that says how a process ended: its exit code, or a signal's number and whether core was dumped."""
-    exited = not status & ~0xFF00
-    signalled = not status & ~0xFF and 1 <= status & 0x7F <= _SIGNAL_MAX
-    if not exited and not signalled:
-        raise ValueError(f"not the end of a process: {status}")
-    return status
-
-
-def _fault(number: int) -> Fault | None:
+def known_fault(number: int) -> Fault | None:
     if number and number not in FAULTS:
         raise ValueError(f"unknown fault {number}")
     return FAULTS.get(number)
@@ -297,24 +372,6 @@ def _limits(bits: int) -> frozenset[Limit]:
     return frozenset(name for bit, name in LIMITS.items() if bits & bit)
 
 
-def _errno(number: int) -> int:
-    if number > _ERRNO_MAX:
-        raise ValueError(f"no errno: {number}")
-    return number
-
-
-def _pid(number: int) -> int:
-    if not 0 < number <= _PID_MAX:
-        raise ValueError(f"no pid: {number}")
-    return number
-
-
-def _exactly(payload: bytes, length: int) -> bytes:
-    if len(payload) != length:
-        raise ValueError(f"{len(payload)} bytes, not {length}")
-    return payload
-
-
 @lru_cache(maxsize=16)
 def hash_filter(program: bytes) -> int:
     """FNV-1a over the instructions of a filter, 8 bytes each: what the helper says of the one that it loaded."""
@@ -322,34 +379,3 @@ def hash_filter(program: bytes) -> int:
     for (instruction,) in struct.iter_unpack("<Q", program):
         value = (value ^ instruction) * 0x100000001B3 & 0xFFFF_FFFF_FFFF_FFFF
     return value
-
-
-def encode_start(
-    id: int,
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str,
-    *,
-    flags: StartFlag,
-    timeout: float | None,
-    descriptors: int,
-    operation: int = 0,
-    joins: int = 0,
-    meters: Meter = NO_METERS,
-) -> bytes:
-    """A START frame. ``timeout`` is rounded up to a millisecond; the descriptors' order is protocol.h's.
-    ``joins`` of them are cgroups to join, ``meters`` tells which of its counters follow.
-    """
-    strings = [cwd, *argv, *(f"{name}={value}" for name, value in env.items())]
-    body = "\0".join(strings).encode("utf-8", "surrogateescape") + b"\0"
-    timeout_ms = 0 if timeout is None else max(1, -int(-timeout * 1000 // 1))
-    request = _START.pack(id, flags, timeout_ms, operation, len(argv), len(env), joins, meters)
-    return _HEADER.pack(len(request) + len(body), FrameType.START, descriptors) + request + body
-
-
-def encode_kill(id: int, fault: str) -> bytes:
-    return _HEADER.pack(_PAIR.size, FrameType.KILL, 0) + _PAIR.pack(id, FAULT_NUMBERS[fault])
-
-
-def encode_signal(id: int, number: int) -> bytes:
-    return _HEADER.pack(_PAIR.size, FrameType.SIGNAL, 0) + _PAIR.pack(id, number)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 import tempfile
 
+from isandbox._state.owner import PROC, Processes, current_process, parse_process, process_fate
 from isandbox.errors import SandboxError
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OWNED = re.compile(r"isandbox-([0-9]+-[0-9]+-[0-9]+)-[0-9a-f]{16}", re.ASCII)
 
 
-def make_scratch(*inside: str) -> str:
-    """A new 0700 directory with such directories in it. Raises `SandboxError` and leaves nothing when it cannot be made."""
-    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{secrets.token_hex(8)}")
+def make_scratch(*inside: str, id: str | None = None) -> str:
+    """A new 0700 directory with such directories in it. Raises `SandboxError` and leaves nothing when it cannot be made.
+
+    Its name says that it ends with this process, or with the sandbox ``id``, which outlives it.
+    """
+    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{id or _name()}")
     try:
         os.mkdir(path, 0o700)
         for name in inside:
@@ -28,6 +34,47 @@ def make_scratch(*inside: str) -> str:
             raise SandboxError(f"a temporary directory for the sandbox could not be made: {error}") from error
         raise
     return path
+
+
+def _name() -> str:
+    try:
+        return f"{current_process()}-{secrets.token_hex(8)}"
+    except OSError:  # no /proc: what this process leaves is nobody's to remove
+        return secrets.token_hex(8)
+
+
+def remove_dead_scratch(directory: str | None = None, processes: Processes = PROC) -> tuple[str, ...]:
+    """Remove what owners that are dead left in the temporary directory, or in ``directory``. Returns the paths that are gone.
+
+    Only directories of this user's whose name has an owner of this pid namespace in it. Nothing on a file system that other
+    machines may have too: their first pid namespaces have the same number. What cannot be removed stays. Never raises `OSError`.
+    """
+    top = os.path.realpath(tempfile.gettempdir() if directory is None else directory)
+    removed = []
+    with contextlib.suppress(OSError):
+        if _is_shared(top):
+            return ()
+        for name in os.listdir(top):
+            match = _OWNED.fullmatch(name)
+            owner = None if match is None else parse_process(match[1])
+            if owner is None or process_fate(owner, processes) != "dead":
+                continue
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{top}/{name}")
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+                    remove_tree(f"{top}/{name}")
+                    removed.append(f"{top}/{name}")
+    return tuple(removed)
+
+
+def _is_shared(path: str) -> bool:
+    from isandbox._state.filesystems import kind_of, unsuitable
+
+    fd = os.open(path, _DIRECTORY)
+    try:
+        return bool(unsuitable(kind_of(fd)))
+    finally:
+        os.close(fd)
 
 
 def remove_tree(path: str) -> None:

@@ -55,6 +55,11 @@ class Blueprint:
     holding: Holding = NO_HOLDING
     helper: HelperProgram | None = None
     """``None``: the native one, and an error where it is missing."""
+    id: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Chosen here, not when it has started: processes and directories have it in their names.
+        object.__setattr__(self, "id", f"{self.backend}-{secrets.token_hex(16)}")
 
 
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
@@ -79,7 +84,7 @@ def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | N
     group: SandboxGroup | None = None
     try:
         group = blueprint.holding.make(blueprint.backend)
-        client = HelperClient(blueprint.helper or _native(), blueprint.plan, blueprint.inherited)
+        client = HelperClient(blueprint.helper or _native(), blueprint.plan, blueprint.inherited, names=(blueprint.id,))
         yield client, group
     except BaseException as error:
         if client is not None:
@@ -126,7 +131,7 @@ def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None
     request = blueprint.request
     assert client.hello is not None  # noqa: S101 - the helper is ready
     info = SandboxInfo(
-        id=f"{blueprint.backend}-{secrets.token_hex(16)}",
+        id=blueprint.id,
         backend=blueprint.backend,
         isolation=blueprint.capabilities.isolation,
         workspace=blueprint.workspace,

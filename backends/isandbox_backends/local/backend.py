@@ -91,7 +91,7 @@ class LocalBackend(Backend):
                 "network.none": nowhere,
                 "network.hosts": nowhere,
             },
-            verbs=frozenset({"make_link"}),
+            verbs=frozenset({"make_link"} if python else {"attach", "make_link", "terminal"}),
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",

@@ -44,7 +44,7 @@ CAPABILITIES = Capabilities(
         "network.none": KERNEL,
         "network.hosts": unsupported("leave network out: there is none inside"),
     },
-    verbs=frozenset({"make_link"}),
+    verbs=frozenset({"attach", "make_link", "terminal"}),
     weaknesses=_WEAKNESSES,
     protections=PROTECTIONS,
 )

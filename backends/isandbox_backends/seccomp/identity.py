@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from isandbox.errors import BackendUnavailableError, SandboxError, UnsupportedError
-from isandbox_backends._shared.client import CLAIM_FD, OUTER_FD
 from isandbox_backends._shared.plan import IdUse
+from isandbox_backends._shared.spawn import CLAIM_FD, OUTER_FD
 from isandbox_backends.seccomp import ids
 from isandbox_backends.seccomp.claims import Claim, claim
 from isandbox_backends.seccomp.space import Space, known, space

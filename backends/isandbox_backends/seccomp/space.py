@@ -16,9 +16,10 @@ from errno import EACCES, EINVAL, ENOSYS, EPERM
 from signal import SIGCHLD, SIGKILL, SIGPIPE
 from typing import TYPE_CHECKING
 
-from isandbox_backends._shared.client import HelperClient, HelperStartError, ended_within
+from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Mode, ModeRecord
+from isandbox_backends._shared.spawn import ended_within
 from isandbox_backends.seccomp.subordinate import PROGRAMS, Grant, Refused
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ def report(status: int = 0, *, fault: int = 0, start_errno: int = 0, stage: int 
     return struct.pack("<IHH", len(payload), 5, 0) + payload
 
 
-STARTED = struct.pack("<IHHII", 8, 4, 0, 1, 77)
+STARTED = struct.pack("<IHHIIIIQQ", 32, 4, 0, 1, 77, 0, 0, 0, 0)
 
 
 def exchange(now: float = 0.0, *, quota: int | None = None, **options: Any) -> Exchange:

@@ -18,7 +18,8 @@ import pytest
 
 from isandbox import SandboxLostError
 from isandbox.sync import ISandbox, create_sandbox
-from isandbox_backends._shared.protocol import StartFlag, encode_kill, encode_signal, encode_start
+from isandbox_backends._shared.protocol import StartFlag
+from isandbox_backends._shared.requests import encode_kill, encode_signal, encode_start
 
 pytestmark = pytest.mark.native
 

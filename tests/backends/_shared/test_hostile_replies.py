@@ -30,9 +30,11 @@ from isandbox_backends._shared.protocol import (
     REPLY_MAX,
     Decoder,
     Exit,
+    Goodbye,
     Hello,
     Launched,
     Layer,
+    Omitted,
     ProtocolError,
     Report,
     Started,
@@ -73,7 +75,7 @@ exits = st.builds(
     exit_frame, id=numbers, status=statuses, fault=st.one_of(small, numbers), limits=st.one_of(small, numbers), number=st.one_of(small, numbers),
     stage=st.one_of(small, numbers), lingering=numbers, rss=numbers, user=wide, system=wide, duration=wide,
 )  # fmt: skip
-starteds = st.builds(lambda number, pid: frame(4, struct.pack("<II", number, pid)), numbers, numbers)
+starteds = st.builds(lambda number, pid: frame(4, struct.pack("<IIIIQQ", number, pid, 0, 0, 0, 0)), numbers, numbers)
 texts = st.binary(max_size=60)
 reports = st.lists(
     st.builds(partial(struct.pack, "<HHI"), st.integers(0, 20), st.sampled_from([0, 0, 1, 2, 3, 0xFFFF]), numbers), max_size=20
@@ -85,7 +87,7 @@ def hello_frame(
 ) -> bytes:
     """``words``: features, Landlock ABI, filter."""
     announced = len(reports) if count is None else count
-    return frame(1, struct.pack("<IIIIQ", version, *words[:2], announced, words[2]) + b"".join(reports))
+    return frame(1, struct.pack("<IIIIIIQ", version, *words[:2], announced, 0, 0, words[2]) + b"".join(reports))
 
 
 versions = st.one_of(st.just(PROTOCOL_VERSION), numbers)
@@ -94,6 +96,9 @@ others = st.one_of(
     hellos,
     st.builds(lambda number, text: frame(2, struct.pack("<I", number) + text), numbers, texts),
     st.builds(lambda pid: frame(3, struct.pack("<I", pid)), numbers),
+    st.builds(lambda pid, door: frame(3, struct.pack("<II", pid, door)), numbers, numbers),
+    st.builds(lambda reason: frame(6, struct.pack("<I", reason)), numbers),
+    st.builds(lambda number, out, err: frame(7, struct.pack("<IIQQ", number, 0, out, err)), numbers, wide, wide),
     st.builds(frame, st.integers(0, 65535), texts, st.one_of(st.just(0), st.integers(0, 65535))),
 )
 
@@ -109,7 +114,7 @@ def damaged(draw: Any) -> bytes:
 
 
 def check_reply(reply: Any) -> None:
-    assert isinstance(reply, (Hello, StartFailed, Launched, Started, Exit))
+    assert isinstance(reply, (Hello, StartFailed, Launched, Started, Exit, Goodbye, Omitted))
     if isinstance(reply, (Launched, Started)):
         assert 0 < reply.pid <= 1 << 22
     if isinstance(reply, Hello):
@@ -248,7 +253,7 @@ def test_a_status_that_is_no_end_is_no_result(status: int) -> None:
 
 def test_a_flood_after_the_report_is_not_kept() -> None:
     """The result stands, and what comes after it takes no memory, whether it parses or not."""
-    for flood in (exit_frame(status=9) * 50, b"\xff" * READ, frame(4, struct.pack("<II", 1, 77)) * 200):
+    for flood in (exit_frame(status=9) * 50, b"\xff" * READ, frame(4, struct.pack("<IIIIQQ", 1, 77, 0, 0, 0, 0)) * 200):
         exchange = Exchange(ProcessSpec(argv=("prog",), timeout=None), 0.0)
         exchange.status(exit_frame(status=3 << 8), 1.0)
         for _ in range(200):

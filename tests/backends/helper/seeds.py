@@ -20,6 +20,7 @@ from isandbox_backends._shared.plan import (
     IdMaps,
     IdUse,
     Landlock,
+    Life,
     Mode,
     ModeRecord,
     Outside,
@@ -35,7 +36,8 @@ from isandbox_backends._shared.plan import (
     View,
     encode_plan,
 )
-from isandbox_backends._shared.protocol import Meter, StartFlag, encode_kill, encode_signal, encode_start
+from isandbox_backends._shared.protocol import Meter, StartFlag
+from isandbox_backends._shared.requests import encode_kill, encode_signal, encode_start
 
 NAMESPACES = 0x7E020000
 
@@ -68,6 +70,7 @@ def isolated(*, split: bool) -> list[Record]:
         Rlimit(7, 1024, 1024),
         Affinity((0, 65)),
         Landlock(0xFFFF, 3),
+        Life(60_000, 0 if split else 5000),
         Allow("/usr", 0xD),
         Allow("/workspace", 0xFFFF),
         Seccomp(struct.pack("<HBBI", 6, 0, 0, 0x7FFF0000)),

@@ -17,7 +17,7 @@ ONE_ID = OfIds(False, "absent (one id: no others)", "absent (all of a user's san
 
 def hello(changed: Mapping[Layer, Report | None] | None = None, *, filter: int = FILTER, abi: int = 7) -> Hello:
     layers = {layer: Report(Verdict.ENFORCED) for layer in Layer} | dict(changed or {})
-    return Hello(3, 1, abi, filter, {layer: report for layer, report in layers.items() if report is not None})
+    return Hello(4, 1, abi, filter, {layer: report for layer, report in layers.items() if report is not None})
 
 
 def test_all_in_force() -> None:

@@ -244,13 +244,16 @@ class SandboxGroup:
         return True
 
 
-def make_group(place: Place, limits: Limits, fs: CgroupFs | None = None) -> SandboxGroup:
-    """Make a sandbox's group; the first time in a place, what dead owners left there goes. Raises `OSError`."""
+def make_group(place: Place, limits: Limits, fs: CgroupFs | None = None, *, name: str | None = None) -> SandboxGroup:
+    """Make a sandbox's group; the first time in a place, what dead owners left there goes. Raises `OSError`.
+
+    ``name``: of one that outlives this process, which nobody may take for a dead owner's: ``isandbox-`` and the sandbox's id.
+    """
     fs = fs or KernelFs()
     for parent in set(place.directories) - _cleaned:
         _cleaned.add(parent)
         remove_dead(fs, parent)
-    group = SandboxGroup(place, new_name(fs), limits, fs)
+    group = SandboxGroup(place, name or new_name(), limits, fs)
     group.make()
     return group
 

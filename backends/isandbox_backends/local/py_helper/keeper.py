@@ -19,7 +19,7 @@ from .plan import Plan
 from .program import run_program
 from .system import become_subreaper, close_all_but, drain, name_process, wake_on_child
 from .tree import Tree
-from .wire import PAIR, ExitReport, Fault, Flag, Frame, Limit, Pipes, Stage, Start, send
+from .wire import PAIR, ExitReport, Fault, Flag, Frame, Limit, Pipes, Stage, Start, encode_started, send
 
 # The server's orders are two bytes each; the one byte in return says that the end is reported.
 ORDER_END, ORDER_SIGNAL, ORDER_LIMIT = 1, 2, 3
@@ -95,7 +95,7 @@ class _Keeper:
             os.close(fd)
         # A file operation may wait for a slow disk; a program is only waited for until its exec.
         if not self._start.operation and self._take_failure() and Flag.WANT_STARTED in self._start.flags:
-            send(self._pipes.status, Frame.STARTED, PAIR.pack(self._start.id, self._child))
+            send(self._pipes.status, Frame.STARTED, encode_started(self._start.id, self._child))
         return True
 
     def _take_failure(self) -> bool:

@@ -36,7 +36,7 @@ def _serve(control: socket.socket) -> None:
     with suppress(PermissionError):  # the leader of a group already
         os.setsid()
     server = Server(plan, control, complete=become_subreaper())
-    send(CONTROL_FD, Frame.HELLO, struct.pack("<IIIIQ", VERSION, FEATURE_FDS, 0, 0, 0))  # no layer
+    send(CONTROL_FD, Frame.HELLO, struct.pack("<IIIIIIQ", VERSION, FEATURE_FDS, 0, 0, 0, 0, 0))  # no layer, and to client 0
     try:
         server.run()
     except ConnectionError:  # how some systems say that the host has died

@@ -9,15 +9,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
-VERSION = 3
+VERSION = 4
 FEATURE_FDS = 1
 # A START with 1 MiB of argv and as much environment fits; more is refused.
 FRAME_MAX = 4 << 20
 DESCRIPTORS_MAX = 32
 
 _HEADER = struct.Struct("<IHH")
-_START = struct.Struct("<8I")
+_START = struct.Struct("<9IHHQ")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
+_STARTED = struct.Struct("<IIIIQQ")
 PAIR = struct.Struct("<II")
 
 
@@ -27,9 +28,17 @@ class Frame(IntEnum):
     LAUNCHED = 3
     STARTED = 4
     EXIT = 5
+    GOODBYE = 6
+    OMITTED = 7
     START = 16
     KILL = 17
     SIGNAL = 18
+    RESIZE = 19
+    ATTACH = 20
+    ASK = 21
+    SHUTDOWN = 22
+    RELEASE = 23
+    STDIN_EOF = 24
 
 
 class Limit(IntFlag):
@@ -57,6 +66,7 @@ class Stage(IntEnum):
     CWD = 3
     EXEC = 4
     FILE = 5
+    ATTACH = 6
 
 
 class Flag(IntFlag):
@@ -64,6 +74,8 @@ class Flag(IntFlag):
     MERGE = 2
     SCRIPT = 4
     WANT_STARTED = 8
+    KEPT = 16
+    TERMINAL = 32
 
 
 class HelperError(Exception):
@@ -108,10 +120,12 @@ class Pipes:
 def parse_start(payload: bytes) -> Start:
     if len(payload) <= _START.size or payload[-1]:
         raise broken("START is too short")
-    id_, flags, timeout_ms, operation, argc, envc, joins, meters = _START.unpack_from(payload)
+    id_, flags, timeout_ms, operation, argc, envc, joins, meters, *_ = _START.unpack_from(payload)
     texts = payload[_START.size : -1].split(b"\0")
     if joins or meters:
         raise broken("cgroup descriptors")  # the native helper's business
+    if flags & (Flag.KEPT | Flag.TERMINAL):
+        raise broken("a relayed command")  # so is that
     if argc == 0 or len(texts) != 1 + argc + envc:
         raise broken("string counts")
     return Start(id_, Flag(flags & 15), timeout_ms, operation, texts[0], texts[1 : argc + 1], texts[argc + 1 :])
@@ -156,6 +170,11 @@ class Inbox:
             del self._buffer[: _HEADER.size + length]
             theirs, self._fds = self._fds[:count], self._fds[count:]
             yield kind, payload, theirs
+
+
+def encode_started(id: int, pid: int) -> bytes:
+    """Of a command that is not kept: without a serial number, and nothing of its output came before."""
+    return _STARTED.pack(id, pid, 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

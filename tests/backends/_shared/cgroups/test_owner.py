@@ -72,6 +72,6 @@ def test_two_who_clean_up_at_once(tmp_path: Any) -> None:
 
 def test_our_own_name_is_alive(tmp_path: Any) -> None:
     """The name that a process gives is one that it would not remove."""
-    (tmp_path / new_name(KernelFs())).mkdir()
+    (tmp_path / new_name()).mkdir()
     remove_dead(Directories(), str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 1

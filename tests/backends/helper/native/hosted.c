@@ -122,7 +122,7 @@ clone_call (u64 flags, void *stack_top, int (*fn) (void *), void *arg)
 int
 main (int argc, char **argv)
 {
-  int fd = argc == 2 ? open (argv[1], O_WRONLY | 02000 /* O_APPEND */ | O_CLOEXEC) : -1;
+  int fd = argc >= 2 ? open (argv[1], O_WRONLY | 02000 /* O_APPEND */ | O_CLOEXEC) : -1;
   if (fd < 0 || dup3 (fd, REPORT_FD, O_CLOEXEC) < 0)
     return REPORTED;
   return helper_main (argc, argv);

@@ -1,0 +1,1 @@
+"""Sandboxes that outlive the process that made them, on the host's side."""
