@@ -25,10 +25,11 @@ class OneThenCommand(click.Command):
     def _names_one(self, ctx: click.Context, head: list[str]) -> bool:
         ctx.allow_interspersed_args = True
         try:
-            _, words, _ = self.make_parser(ctx).parse_args(list(head))
+            found, _, _ = self.make_parser(ctx).parse_args(list(head))
         except click.UsageError:
             return False
-        return len(words) == 1
+        command = found.get("command")  # where there is none, each version of click has another word for it
+        return isinstance(found.get("id"), str) and not (isinstance(command, tuple) and command)
 
 
 class MaybeThenCommand(click.Command):

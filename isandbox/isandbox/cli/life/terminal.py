@@ -9,6 +9,7 @@ import termios
 import tty
 from typing import TYPE_CHECKING, Any
 
+from isandbox.cli._host import terminal_type
 from isandbox.cli._streams import STDERR, STDIN, STDOUT, OutputClosedError, write_all
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class RawTerminal:
         handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
             with contextlib.suppress(OSError, OutputClosedError):
-                if is_terminal(STDOUT):
+                if is_terminal(STDOUT) and terminal_type() not in (None, "dumb"):
                     write_all(STDOUT, _CALM)
             with contextlib.suppress(OSError, termios.error):  # it has hung up
                 termios.tcsetattr(STDIN, termios.TCSAFLUSH, self._before)

@@ -1,0 +1,86 @@
+"""A person at a terminal, scripted: a program with a pseudo-terminal as its controlling one."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pexpect.fdpexpect import fdspawn
+
+GENEROUS = 60  # seconds
+# Makes the terminal that it has as stdin its controlling one, then becomes the program.
+_BECOME = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+
+
+class Keyboard:
+    """``running`` at a terminal of 30 lines and 100 columns. `pexpect` reads the screen; its regular expressions are of bytes."""
+
+    def __init__(self, arguments: list[str], **options: Any) -> None:
+        self.master, self.theirs = pty.openpty()  # theirs is kept open: the terminal's settings outlive the program
+        self.resize(30, 100)
+        self.before = termios.tcgetattr(self.theirs)
+        given = {"stdin": self.theirs, "stdout": self.theirs, "stderr": self.theirs, **options}
+        self.running = subprocess.Popen([sys.executable, "-c", _BECOME, *arguments], start_new_session=True, **given)
+        self.screen = fdspawn(self.master, timeout=GENEROUS)
+
+    def expect(self, pattern: bytes) -> bytes:
+        """What stood before it."""
+        self.screen.expect(pattern)
+        return bytes(self.screen.before)
+
+    def type(self, keys: bytes) -> None:
+        os.write(self.master, keys)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def exit_code(self) -> int:
+        """Reads on: a terminal that nobody reads would stop the program."""
+        end = time.monotonic() + GENEROUS
+        while self.running.poll() is None:
+            assert time.monotonic() < end, f"still running: {self.screen.buffer!r}"
+            with contextlib.suppress(Exception):
+                self.screen.expect([b"\n"], timeout=0.05)
+        return self.running.returncode
+
+    def is_as_before(self) -> bool:
+        """The terminal's settings, once the program has ended."""
+        return termios.tcgetattr(self.theirs) == self.before
+
+    def hang_up(self) -> None:
+        """The window is closed."""
+        os.close(self.theirs)
+        os.close(self.master)
+        self.master = self.theirs = -1
+
+    def close(self) -> None:
+        self.running.kill()
+        self.running.wait(timeout=GENEROUS)
+        for fd in {self.master, self.theirs} - {-1}:
+            os.close(fd)
+
+
+@pytest.fixture
+def keyboard(project: Path) -> Iterator[Callable[..., Keyboard]]:
+    """Starts programs at terminals of their own, in the project; an interactive shell has ``$ `` as its prompt."""
+    made: list[Keyboard] = []
+
+    def start(*arguments: str, env: dict[str, str] | None = None, **options: Any) -> Keyboard:
+        around = {**os.environ, "TERM": "xterm", **(env or {})}
+        made.append(Keyboard(list(arguments), cwd=project, env=around, **options))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
