@@ -91,8 +91,8 @@ relay_attach (u32 client, const u8 *payload, size_t len, const int *fds, int nfd
       return 0;
     }
   equip (v, request.flags, fds);
-  v->at[0] = within (&r->source[0].ring, request.since_out);
-  v->at[1] = within (&r->source[1].ring, request.since_err);
+  v->at[0] = v->first[0] = within (&r->source[0].ring, request.since_out);
+  v->at[1] = v->first[1] = within (&r->source[1].ring, request.since_err);
   v->next = r->viewers;
   r->viewers = v;
   return 0;

@@ -22,7 +22,7 @@ struct viewer {
   struct viewer *next;
   u32 client, id;
   int status, in, out[2]; /* -1: closed, or never there */
-  u64 at[2];              /* the next byte of each stream */
+  u64 first[2], at[2];    /* of each stream the byte that it began with, and the next one */
   u64 omitted[2];         /* bytes that were gone before this viewer had taken them */
   u32 started, told;      /* STARTED and EXIT have been sent */
   u32 eof;                /* the end of IN is meant as the end of the command's input */

@@ -94,7 +94,7 @@ report (struct viewer *v, u32 type, const void *payload, size_t len)
 static void
 tell_started (struct relay *r, struct viewer *v)
 {
-  struct started_report started = { v->id, (u32) r->pid, r->serial, 0, v->at[0], v->at[1] };
+  struct started_report started = { v->id, (u32) r->pid, r->serial, 0, v->first[0], v->first[1] };
   if (r->pid && !v->started)
     report (v, FRAME_STARTED, &started, sizeof started);
   v->started = r->pid != 0;

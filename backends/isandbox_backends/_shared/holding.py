@@ -58,12 +58,12 @@ class Holding:
     def controllers(self) -> frozenset[str]:
         return frozenset(self.place.parents) if self.place is not None else frozenset()
 
-    def make(self, backend: str) -> SandboxGroup | None:
-        """Make the group; ``None`` without one. Raises `SandboxError`, a `BackendUnavailableError` when a limit does not hold."""
+    def make(self, backend: str, name: str | None = None) -> SandboxGroup | None:
+        """Make the group; ``None`` without one. ``name``: of one that outlives this process. Raises `SandboxError`, a `BackendUnavailableError` when a limit does not hold."""
         if self.place is None:
             return None
         try:
-            return make_group(self.place, self.limits)
+            return make_group(self.place, self.limits, name=name)
         except NotHeldError as error:
             raise BackendUnavailableError(
                 f"the {backend} backend cannot run here: the layer cgroup is not in force: {error}; cgroup='never' runs without it"

@@ -82,6 +82,14 @@ class HelperLink(ABC):
     def destroy(self) -> None:
         """Nothing more is asked of a helper that is not believed any further, and no command of this connection goes on."""
 
+    @abstractmethod
+    def hang_up(self) -> int:
+        """End the sandbox with everything in it, and close this. Returns a pidfd to wait for, or -1; `reap` follows."""
+
+    @abstractmethod
+    def reap(self) -> None:
+        """After `hang_up`: wait for the end of the first process, for some seconds by force, and let go of it."""
+
     def wait_ready(self, deadline: float) -> None:
         """Blocking: until the helper is ready. Raises `HelperStartError`, also past ``deadline`` (monotonic seconds)."""
         while not self._heard(deadline):

@@ -12,21 +12,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from isandbox._aio import in_thread
+from isandbox._life import check_seconds
 from isandbox.command import ProcessSpec
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError, SandboxLostError, UnsupportedError
 from isandbox.events import Event, EventKind
 from isandbox.records import TerminalSize
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox_backends._shared.aio import AsyncProcess
+from isandbox_backends._shared.answers import decode_status
+from isandbox_backends._shared.asking import ask, ask_blocking
 from isandbox_backends._shared.blocking import BlockingProcess
 from isandbox_backends._shared.endpoints import attach_command, enlarge, start_command
 from isandbox_backends._shared.exchange import Exchange
 from isandbox_backends._shared.host_process import end_at_exit, log
 from isandbox_backends._shared.kept import AsyncKeptVerbs, BlockingKeptVerbs
 from isandbox_backends._shared.nativefiles import AsyncFileVerbs, BlockingFileVerbs
-from isandbox_backends._shared.protocol import ProtocolError
+from isandbox_backends._shared.protocol import ProtocolError, Question
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
@@ -34,11 +38,11 @@ if TYPE_CHECKING:
 
     from isandbox.events import EventSink
     from isandbox.records import Metrics, Offsets, SandboxInfo
-    from isandbox_backends._shared.answers import KeptCommand
+    from isandbox_backends._shared.answers import KeptCommand, Status
     from isandbox_backends._shared.cgroups import SandboxGroup
-    from isandbox_backends._shared.client import HelperClient
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.fileverbs import FileCall
+    from isandbox_backends._shared.link import HelperLink
 
 T = TypeVar("T")
 
@@ -47,7 +51,7 @@ T = TypeVar("T")
 class Core:
     """What both interfaces share: the helper, the environment of commands, what has to go in the end."""
 
-    client: HelperClient
+    client: HelperLink
     info: SandboxInfo
     env: Mapping[str, str]
     cwd: str
@@ -58,6 +62,8 @@ class Core:
     scratch: tuple[str, ...] = ()
     """Directories on the host that are removed on close."""
     on_event: EventSink | None = None
+    life: bool = False
+    """There is a lifetime, which can be renewed."""
     lost: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -161,8 +167,18 @@ class Core:
                 return None
             return self.client.hang_up()
 
-    def holds_processes(self) -> bool:
-        """Whether the control group cannot go yet."""
+    def let_go(self) -> None:
+        """Give the sandbox up without ending it."""
+        raise UnsupportedError(
+            "detach: this sandbox ends with its owner; create it with detached=True and a lifetime, or close it",
+            option="detach",
+            backend=self.info.backend,
+        )
+
+    def takes_time(self) -> bool:
+        """Whether `clean_up` does: a tree that a command left behind is removed, or the control group cannot go yet."""
+        if any(map(_has_entries, self.scratch)):
+            return True
         with contextlib.suppress(OSError):  # told by `clean_up`
             return self.group is not None and not self.group.remove_now()
         return False
@@ -188,12 +204,17 @@ class Core:
         if exchange.lost is None:
             self.emit("exec_ended", id=id)
         else:
-            self._tell_of_a_loss(exchange.lost)
+            self._lost_under(exchange)
 
     def file_ended(self, exchange: Exchange) -> None:
         """The end of a file operation, or of a viewer of a command, is nobody's event, but what it finds lost is."""
         if exchange.lost is not None:
-            self._tell_of_a_loss(exchange.lost)
+            self._lost_under(exchange)
+
+    def _lost_under(self, exchange: Exchange) -> None:
+        if not exchange.distrusted and (why := self.client.farewell()) is not None:
+            exchange.lost = why
+        self._tell_of_a_loss(exchange.lost or "")
 
     def _tell_of_a_loss(self, reason: str) -> None:
         with self._lock:
@@ -208,7 +229,7 @@ class Core:
         try:
             yield
         except SandboxLostError:
-            self._tell_of_a_loss("its first process does not answer")
+            self._tell_of_a_loss(self.client.farewell() or "its first process does not answer")
             raise
 
     def emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
@@ -219,9 +240,14 @@ class Core:
         except Exception:
             log.exception("on_event of sandbox %s failed", self.info.id)
 
-    def end(self) -> None:
+    def destroy(self) -> None:
+        """Blocking: end everything and remove what was made."""
         if self.hang_up() is not None:
             self.clean_up()
+
+    def end(self) -> None:
+        """The interpreter goes down."""
+        self.destroy()
 
     def __del__(self) -> None:
         if not self.client.closed:
@@ -233,17 +259,30 @@ class Core:
                 if self.group is not None:
                     self.group.remove()
 
-    def refuse_renew(self) -> NoReturn:
-        raise UnsupportedError(
-            "renew: this sandbox has no lifetime; it lives until it is closed", option="renew", backend=self.info.backend
-        )
+    def renewal(self, seconds: float) -> int:
+        """Milliseconds for the helper. Raises `UnsupportedError` without a lifetime, `ConfigurationError`, `SandboxClosedError`."""
+        self.check_open()
+        if not self.life:
+            raise UnsupportedError(
+                "renew: this sandbox has no lifetime; it lives until it is closed", option="renew", backend=self.info.backend
+            )
+        return milliseconds(check_seconds(seconds, "renew"))
+
+    def renewed(self, answer: bytes, seconds: float) -> None:
+        """The helper has answered. Raises `SandboxLostError` for an answer that is none."""
+        del seconds
+        self.status(answer)
+
+    def status(self, answer: bytes) -> Status:
+        with self.believing():
+            return decode_status(answer)
 
 
 class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
     """The async interface: pipes are readers of the loop that made the sandbox."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, core: Core, *, connected: bool = False) -> None:
+        self._core, self.connected = core, connected
         self._loop = asyncio.get_running_loop()
         end_at_exit(core)
 
@@ -267,7 +306,13 @@ class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
         return self._core.metrics()
 
     async def renew(self, seconds: float) -> None:
-        self._core.refuse_renew()
+        value = self._core.renewal(seconds)
+        self._check_loop()
+        answer = await ask(self._core.client, Question.RENEW, value=value)
+        await in_thread(self._core.renewed, answer, seconds)
+
+    async def detach(self) -> None:
+        self._core.let_go()
 
     async def close(self) -> None:
         pidfd = self._core.hang_up()
@@ -276,9 +321,8 @@ class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
         try:
             await _readable(pidfd)
         finally:
-            # The helper has ended, or is ended by force; what takes time now is a tree that a command left behind, or a process
-            # that is still dying.
-            if any(map(_has_entries, self._core.scratch)) or self._core.holds_processes():
+            # The helper has ended, or is ended by force.
+            if self._core.takes_time():
                 await asyncio.shield(asyncio.to_thread(self._core.clean_up))
             else:
                 self._core.clean_up()
@@ -292,8 +336,8 @@ class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
 class BlockingNative(BlockingKeptVerbs, BlockingFileVerbs):
     """The blocking interface: each call polls in its own thread."""
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, core: Core, *, connected: bool = False) -> None:
+        self._core, self.connected = core, connected
         end_at_exit(core)
 
     @property
@@ -316,10 +360,19 @@ class BlockingNative(BlockingKeptVerbs, BlockingFileVerbs):
         return self._core.metrics()
 
     def renew(self, seconds: float) -> None:
-        self._core.refuse_renew()
+        value = self._core.renewal(seconds)
+        self._core.renewed(ask_blocking(self._core.client, Question.RENEW, value=value), seconds)
+
+    def detach(self) -> None:
+        self._core.let_go()
 
     def close(self) -> None:
-        self._core.end()
+        self._core.destroy()
+
+
+def milliseconds(seconds: float) -> int:
+    """For a clock that counts them: at least one, for 0 is no end at all."""
+    return max(1, round(seconds * 1000))
 
 
 def _has_entries(path: str) -> bool:

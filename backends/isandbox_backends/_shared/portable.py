@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import select
 import tempfile
 from errno import EAGAIN, EMFILE, ENFILE, ENOMEM
 
@@ -54,6 +55,13 @@ def seal(fd: int) -> None:
 def open_process(pid: int) -> int:
     """A descriptor that is readable when our child ``pid`` has ended; -1 where there is no such thing."""
     return os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+
+
+def wait_for_end(pidfd: int, timeout: float) -> bool:
+    """Whether the process ends within ``timeout`` seconds."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
 
 
 def descriptor_path(fd: int) -> str:

@@ -21,7 +21,7 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
 
     Its name says that it ends with this process, or with the sandbox ``id``, which outlives it.
     """
-    path = os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{id or _name()}")
+    path = scratch_path(id or _name())
     try:
         os.mkdir(path, 0o700)
         for name in inside:
@@ -34,6 +34,11 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
             raise SandboxError(f"a temporary directory for the sandbox could not be made: {error}") from error
         raise
     return path
+
+
+def scratch_path(name: str) -> str:
+    """Where the directory of this name is, or will be."""
+    return os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{name}")
 
 
 def _name() -> str:

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from isandbox._state.owner import current_process
 from isandbox.errors import SandboxError
 from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.holding import NO_HOLDING, Holding
-from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core
+from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core, milliseconds
+from isandbox_backends._shared.plan import Life
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from isandbox_backends._shared.cgroups import SandboxGroup
     from isandbox_backends._shared.plan import Record
     from isandbox_backends._shared.protocol import Hello
+
+C = TypeVar("C", bound=Core)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +59,79 @@ class Blueprint:
     holding: Holding = NO_HOLDING
     helper: HelperProgram | None = None
     """``None``: the native one, and an error where it is missing."""
-    id: str = field(init=False)
+    id: str = ""
+    """Chosen here when it is not given: processes and directories have it in their names before it has started."""
 
     def __post_init__(self) -> None:
-        # Chosen here, not when it has started: processes and directories have it in their names.
-        object.__setattr__(self, "id", f"{self.backend}-{secrets.token_hex(16)}")
+        if not self.id:
+            object.__setattr__(self, "id", new_id(self.backend))
+
+    def program(self) -> HelperProgram:
+        """Raises `HelperStartError` where it is not installed."""
+        return self.helper or _native()
+
+    def all_records(self) -> Sequence[Record]:
+        """The plan, with the ends of the sandbox's life."""
+        lifetime, idle = self.request.lifetime, self.request.idle_timeout
+        if lifetime is None and idle is None:
+            return self.plan
+        return [*self.plan, Life(milliseconds(lifetime) if lifetime else 0, milliseconds(idle) if idle else 0)]
+
+    def core(self, client: HelperClient, group: SandboxGroup | None, kind: type[C]) -> C:
+        """Of a helper that is ready."""
+        request = self.request
+        assert client.hello is not None  # noqa: S101 - the helper is ready
+        info = SandboxInfo(
+            id=self.id,
+            backend=self.backend,
+            isolation=self.capabilities.isolation,
+            workspace=self.workspace,
+            created_at=datetime.now(UTC),
+            capabilities=self.capabilities,
+            quotas=request.policy.quotas,
+            layers={**self.layers(client.hello), "cgroup": _cgroup_layer(group, self.holding)},
+            waived=request.policy.waive,
+            labels=request.labels,
+        )
+        return kind(
+            client=client,
+            info=info,
+            env=self.env,
+            cwd=self.cwd,
+            output_quota=request.policy.quotas.size("output"),
+            command_owner=self.command_owner,
+            group=group,
+            scratch=self.scratch,
+            on_event=request.on_event,
+            life=request.lifetime is not None,
+        )
+
+
+def new_id(backend: str) -> str:
+    return f"{backend}-{secrets.token_hex(16)}"
 
 
 def start_blocking(blueprint: Blueprint) -> BlockingNative:
+    if blueprint.request.detached:
+        from isandbox_backends._shared.detached.making import create_blocking
+
+        return create_blocking(blueprint)
     with _undo(blueprint) as (client, group):
         client.wait_ready(time.monotonic() + blueprint.request.start_timeout)
-        return BlockingNative(_core(blueprint, client, group))
+        return BlockingNative(_created(blueprint, client, group))
 
 
 async def start_async(blueprint: Blueprint) -> AsyncNative:
+    if blueprint.request.detached:
+        from isandbox_backends._shared.detached.making import create_async
+
+        return await create_async(blueprint)
     with _undo(blueprint) as (client, group):
         try:
             await asyncio.wait_for(_ready(client), blueprint.request.start_timeout)
         except TimeoutError as error:
             raise HelperStartError(0, "no answer", "in the time that a start may take") from error
-        return AsyncNative(_core(blueprint, client, group))
+        return AsyncNative(_created(blueprint, client, group))
 
 
 @contextlib.contextmanager
@@ -84,7 +141,8 @@ def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | N
     group: SandboxGroup | None = None
     try:
         group = blueprint.holding.make(blueprint.backend)
-        client = HelperClient(blueprint.helper or _native(), blueprint.plan, blueprint.inherited, names=(blueprint.id,))
+        names = (blueprint.id, *_owner())
+        client = HelperClient(blueprint.program(), blueprint.all_records(), blueprint.inherited, names=names)
         yield client, group
     except BaseException as error:
         if client is not None:
@@ -127,34 +185,18 @@ async def _ready(client: HelperClient) -> None:
         loop.remove_reader(client.fileno())
 
 
-def _core(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None) -> Core:
-    request = blueprint.request
-    assert client.hello is not None  # noqa: S101 - the helper is ready
-    info = SandboxInfo(
-        id=blueprint.id,
-        backend=blueprint.backend,
-        isolation=blueprint.capabilities.isolation,
-        workspace=blueprint.workspace,
-        created_at=datetime.now(UTC),
-        capabilities=blueprint.capabilities,
-        quotas=request.policy.quotas,
-        layers={**blueprint.layers(client.hello), "cgroup": _cgroup_layer(group, blueprint.holding)},
-        waived=request.policy.waive,
-        labels=request.labels,
-    )
-    core = Core(
-        client=client,
-        info=info,
-        env=blueprint.env,
-        cwd=blueprint.cwd,
-        output_quota=request.policy.quotas.size("output"),
-        command_owner=blueprint.command_owner,
-        group=group,
-        scratch=blueprint.scratch,
-        on_event=request.on_event,
-    )
+def _created(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | None) -> Core:
+    core = blueprint.core(client, group, Core)
     core.emit("created", backend=blueprint.backend)
     return core
+
+
+def _owner() -> tuple[str, ...]:
+    """Whose the sandbox is, for who looks at processes; nothing where a process cannot be named."""
+    try:
+        return (str(current_process()),)
+    except OSError:
+        return ()
 
 
 def _cgroup_layer(group: SandboxGroup | None, holding: Holding) -> str:

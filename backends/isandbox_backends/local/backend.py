@@ -8,16 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from isandbox._text import plain
-from isandbox.backend import Backend
 from isandbox.errors import BackendUnavailableError, ConfigurationError, SandboxError, UnsupportedError
 from isandbox.policy import KERNEL, Capabilities, Enforcement, unsupported
 from isandbox_backends._shared.helper import helper_missing
 from isandbox_backends._shared.holding import Holding, NativeOptions, hold, usable_controllers, with_groups
+from isandbox_backends._shared.lifecycle import LIFE_VERBS, NativeBackend
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Mode, ModeRecord, Record
-from isandbox_backends._shared.scratch import make_scratch
+from isandbox_backends._shared.scratch import make_scratch, scratch_path
 from isandbox_backends._shared.sources import real_source
-from isandbox_backends._shared.start import Blueprint, start_async, start_blocking
+from isandbox_backends._shared.start import Blueprint, new_id, start_async, start_blocking
 from isandbox_backends.local.python_helper import WEAKNESSES, python_helper, python_helper_missing, warn_once
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LocalOptions(NativeOptions):
             raise ConfigurationError(f"helper: 'auto', 'native' or 'python', not {self.helper!r}")
 
 
-class LocalBackend(Backend):
+class LocalBackend(NativeBackend):
     """A plain subprocess with a private workspace, a scrubbed environment and rlimits.
 
     Without the native helper it runs with one in Python, and says so in its weaknesses, in ``info.layers`` and in the log.
@@ -91,7 +91,7 @@ class LocalBackend(Backend):
                 "network.none": nowhere,
                 "network.hosts": nowhere,
             },
-            verbs=frozenset({"make_link"} if python else {"attach", "make_link", "terminal"}),
+            verbs=frozenset({"make_link"}) if python else LIFE_VERBS | {"attach", "make_link", "terminal"},
             weaknesses=(
                 NO_ISOLATION,
                 "the network and every file of the user are open to commands",
@@ -103,6 +103,13 @@ class LocalBackend(Backend):
 
     def check(self, policy: Policy, options: LocalOptions) -> None:
         check_cpus(policy, self.name, _hold(policy, options).held)
+
+    def check_request(self, request: CreateRequest) -> None:
+        life = {"detached": request.detached, "lifetime": request.lifetime, "idle_timeout": request.idle_timeout}
+        for option in (name for name, asked in life.items() if asked and _is_python(request.options)):
+            raise UnsupportedError(
+                f"{option}: the helper in Python cannot do this; use helper='native'", option=option, backend=self.name
+            )
 
     async def create(self, request: CreateRequest) -> ISandbox:
         return await start_async(self._blueprint(request))
@@ -120,7 +127,9 @@ class LocalBackend(Backend):
         if path is not None and not os.path.isdir(path):
             raise ConfigurationError(f"workspace: {plain(path)} is not a directory")
         helper = python_helper() if python else None
-        base = make_scratch(*_PLACES)
+        # A detached one's is made when it is registered: until then nobody would know whose it is.
+        own = new_id(self.name)
+        base = scratch_path(own) if request.detached else make_scratch(*_PLACES)
         workspace = path or f"{base}/workspace"
         return Blueprint(
             backend=self.name,
@@ -136,6 +145,7 @@ class LocalBackend(Backend):
             made=(*(f"{base}/{name}" for name in _PLACES), base),
             helper=helper,
             holding=holding,
+            id=own,
         )
 
 
@@ -175,12 +185,16 @@ def _environment(base: str) -> dict[str, str]:
     }
 
 
+def _is_python(options: LocalOptions) -> bool:
+    return options.helper == "python" or helper_missing() is not None
+
+
 def _use_python(options: LocalOptions) -> bool:
     """Which helper to run; the weaker one is logged. Raises `BackendUnavailableError` for one that cannot run."""
     missing = helper_missing()
     if options.helper == "native" and missing is not None:
         raise BackendUnavailableError(f"the local backend's native helper cannot run here: {missing}")
-    python = options.helper == "python" or missing is not None
+    python = _is_python(options)
     reason = python_helper_missing() if python else None
     if reason is not None:
         raise BackendUnavailableError(f"the local backend's Python helper cannot run here: {reason}")

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from isandbox.backend import Backend
 from isandbox.errors import SandboxError, UnsupportedError
 from isandbox_backends._shared.helper import helper_missing, machine
 from isandbox_backends._shared.holding import hold, usable_controllers, with_groups
+from isandbox_backends._shared.lifecycle import NativeBackend
 from isandbox_backends._shared.limits import affinity_records, check_cpus, hard_open_files, limit_records
 from isandbox_backends._shared.plan import Hostname, Mode, ModeRecord, Record, Seccomp, Sysctl
 from isandbox_backends._shared.portable import is_passing
@@ -88,7 +88,7 @@ ENVIRONMENT = {
 }
 
 
-class SeccompBackend(Backend):
+class SeccompBackend(NativeBackend):
     """Namespaces, a mount view of its own, Landlock, a seccomp filter, rlimits. Linux x86-64 and aarch64, root or not."""
 
     name = "seccomp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isandbox.policy import KERNEL, PROTECTIONS, Capabilities, Enforcement, unsupported
+from isandbox_backends._shared.lifecycle import LIFE_VERBS
 
 _MEMORY_NOTE = (
     "mapped memory of all processes, swap and the tmpfs mounts; pages that processes share count once for each of them, and "
@@ -44,7 +45,7 @@ CAPABILITIES = Capabilities(
         "network.none": KERNEL,
         "network.hosts": unsupported("leave network out: there is none inside"),
     },
-    verbs=frozenset({"attach", "make_link", "terminal"}),
+    verbs=LIFE_VERBS | {"attach", "make_link", "terminal"},
     weaknesses=_WEAKNESSES,
     protections=PROTECTIONS,
 )

@@ -87,10 +87,12 @@ class SandboxGroup:
     """``held``: the controllers that hold or count something here."""
 
     def __init__(self, place: Place, name: str, limits: Limits, fs: CgroupFs) -> None:
+        self.commands = "c"
+        """How the names of commands' groups begin. What several processes make in one group must differ in it."""
         self.version, self.held = place.version, frozenset(place.parents)
         self._fs, self._limits = fs, limits
         self._of = {controller: f"{parent}/{name}" for controller, parent in place.parents.items()}
-        self._directories = tuple(dict.fromkeys(self._of.values()))
+        self.directories = self._directories = tuple(dict.fromkeys(self._of.values()))
         self._used: dict[int, str] = {}
         self._ended: deque[str] = deque()  # whose command has ended; a background child may live in one
 
@@ -143,7 +145,7 @@ class SandboxGroup:
         """A group for one command. Raises `OSError`; then no more is left than before."""
         name = self._idle()
         fresh = name is None
-        name = name or f"c{id}"
+        name = name or f"{self.commands}{id}"
         command = CommandGroup()
         try:
             if fresh:
@@ -213,6 +215,11 @@ class SandboxGroup:
         name = self._used.pop(id, None)
         if name is not None:
             self._ended.append(name)
+
+    def remove_own(self) -> None:
+        """Remove the groups of commands that were begun here and hold no processes, and nothing else."""
+        for name in (*self._used.values(), *self._ended):
+            self._remove_one(name)
 
     def remove(self) -> None:
         """Remove all, once nothing runs in them; what has just died may hold a group for a moment. Raises `OSError` when one

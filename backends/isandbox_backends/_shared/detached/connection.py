@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.host_process import forget, log, remember
 from isandbox_backends._shared.link import SEND_TIMEOUT, HelperLink, HelperStartError
+from isandbox_backends._shared.portable import wait_for_end
 from isandbox_backends._shared.protocol import FEATURE_FDS, PROTOCOL_VERSION, Hello, ProtocolError
 from isandbox_backends._shared.requests import encode_shutdown
 
@@ -129,13 +129,13 @@ class Connection(HelperLink):
         if self._pidfd < 0:
             return
         try:
-            ended = _ends(self._pidfd, timeout)
+            ended = wait_for_end(self._pidfd, timeout)
         except BaseException:  # a Ctrl-C while it ends: no patience
             _kill(self._pidfd)
             raise
         if not ended:
             _kill(self._pidfd)
-            if not _ends(self._pidfd, timeout):
+            if not wait_for_end(self._pidfd, timeout):
                 log.warning("the helper %s does not end; something in it is stuck in the kernel", self.pid)
 
     def destroy(self) -> None:
@@ -151,12 +151,6 @@ class Connection(HelperLink):
     def __del__(self) -> None:
         super().__del__()
         self._close_note()
-
-
-def _ends(pidfd: int, timeout: float) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(timeout * 1000))
 
 
 def _kill(pidfd: int) -> None:

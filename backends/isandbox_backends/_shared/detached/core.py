@@ -1,0 +1,76 @@
+"""What both interfaces share of a detached sandbox: `Core`, where ending the handle and ending the sandbox are two things."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from isandbox._state.entry import Resources
+from isandbox.errors import StateError
+from isandbox_backends._shared.detached.connection import Connection
+from isandbox_backends._shared.detached.removal import finish
+from isandbox_backends._shared.detached.state import State
+from isandbox_backends._shared.host_process import log
+from isandbox_backends._shared.native import Core
+
+if TYPE_CHECKING:
+    from isandbox_backends._shared.link import HelperLink
+
+
+@dataclass(slots=True, eq=False)
+class DetachedCore(Core):
+    """``resources``: what is removed when the sandbox is destroyed, from the register."""
+
+    resources: Resources = field(default_factory=Resources)
+
+    def close(self) -> None:
+        self.destroy()
+
+    def takes_time(self) -> bool:
+        return True  # the register is written
+
+    def let_go(self) -> None:
+        with self._lock:
+            if self.client.closed:
+                return
+            _connection(self.client).let_go()
+        if self.group is not None:
+            self.group.remove_own()
+
+    def end(self) -> None:
+        self.let_go()
+
+    def clean_up(self) -> None:
+        try:
+            self.client.reap()
+        finally:
+            try:
+                state = State.open()
+                if state is not None:
+                    with state:
+                        finish(state, self.info.id, self.resources)
+            except StateError as error:  # close ends in "gone" also when a part of it fails
+                log.warning("sandbox %s: its state could not be removed: %s", self.info.id, error)
+            self.emit("closed")
+
+    def renewed(self, answer: bytes, seconds: float) -> None:
+        """Raises `StateError` when the register cannot be written; the sandbox lives longer all the same."""
+        self.status(answer)
+        state = State.open()
+        if state is not None:
+            with state:
+                state.register.renewed(self.info.id, seconds)
+
+    def __del__(self) -> None:
+        if not self.client.closed:
+            try:
+                message = f"the handle on sandbox {self.info.id} was never closed or detached"
+                warnings.warn(message, ResourceWarning, source=self, stacklevel=2)
+            finally:
+                self.let_go()
+
+
+def _connection(link: HelperLink) -> Connection:
+    assert isinstance(link, Connection)  # noqa: S101 - made so
+    return link

@@ -1,0 +1,60 @@
+"""This user's state of detached sandboxes: the directory with its register and its places, open together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from isandbox._state.directory import StateDirectory
+from isandbox._state.owner import current_owner, owner_fate
+from isandbox._state.places import Places
+from isandbox._state.register import Register
+
+if TYPE_CHECKING:
+    from isandbox._state.entry import Entry
+    from isandbox._state.owner import Fate
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Open it in a ``with``: the directory is closed on leaving. Raises `StateError` wherever it cannot be used."""
+
+    directory: StateDirectory
+    register: Register
+    places: Places
+
+    @classmethod
+    def make(cls) -> Self:
+        """Made when it is not there."""
+        return cls._of(StateDirectory.make())
+
+    @classmethod
+    def open(cls) -> Self | None:
+        """``None`` when nothing was ever made here."""
+        directory = StateDirectory.open()
+        return None if directory is None else cls._of(directory)
+
+    @classmethod
+    def _of(cls, directory: StateDirectory) -> Self:
+        return cls(directory, Register(directory), Places(directory))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.directory.close()
+
+    def fate(self, entry: Entry) -> Fate:
+        """``alive`` is what its lock says, or what its creator is that has not finished; ``elsewhere``: it cannot be told."""
+        if self.places.is_alive(entry.id):
+            return "alive"
+        if entry.state == "ended":
+            return "dead"
+        creator = owner_fate(entry.creator, current_owner())
+        if entry.state == "starting":
+            return creator
+        # A lock that is free says that the sandbox has ended, but only to those who share the machine with it. Its creator
+        # may well have ended in a pid namespace that has gone: what counts is whose machine and boot it was.
+        here = current_owner()
+        same_boot = bool(here.boot) and entry.creator.boot == here.boot
+        return "dead" if same_boot or creator == "dead" else "elsewhere"
