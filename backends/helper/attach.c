@@ -71,48 +71,58 @@ equip (struct viewer *v, u32 flags, const int *fds)
       viewer_own (all[i]);
 }
 
-long
+const char *
 relay_attach (u32 client, const u8 *payload, size_t len, const int *fds, int nfds)
 {
   struct attach_request request;
   if (len != sizeof request)
-    return -EPROTO;
+    return "frame length";
   memcpy (&request, payload, sizeof request);
   if (request.flags & ~(u32) (START_STDIN | START_MERGE))
-    return -EPROTO;
+    return "flags";
   int wanted = 2 + !(request.flags & START_MERGE) + !!(request.flags & START_STDIN);
-  if (nfds != wanted || relay_id_taken (client, request.id))
-    return -EPROTO;
+  if (nfds != wanted)
+    return nfds < wanted ? "descriptor missing" : "descriptors left over";
   struct relay *r = request.serial ? find_kept (request.serial) : NULL;
   struct viewer *v = r ? viewer_make (client, request.id) : NULL;
   if (!v)
     {
       refuse_viewer (request.id, r ? EBUSY : ESRCH, fds, nfds);
-      return 0;
+      return NULL;
     }
   equip (v, request.flags, fds);
-  v->at[0] = v->first[0] = within (&r->source[0].ring, request.since_out);
-  v->at[1] = v->first[1] = within (&r->source[1].ring, request.since_err);
+  v->at[0] = v->first[0] = within (&r->stream[0].ring, request.since_out);
+  v->at[1] = v->first[1] = within (&r->stream[1].ring, request.since_err);
   v->next = r->viewers;
   r->viewers = v;
-  return 0;
+  return NULL;
 }
 
-void
-relay_resize (u32 client, u32 id, u16 rows, u16 columns)
+const char *
+relay_resize (u32 client, const u8 *payload, size_t len)
 {
+  struct resize_request request;
   struct viewer *unused;
-  const struct relay *r = find_viewed (client, id, &unused);
-  if (r && (r->flags & START_TERMINAL) && r->source[0].fd >= 0)
-    terminal_resize (r->source[0].fd, rows, columns);
+  if (len != sizeof request)
+    return "frame length";
+  memcpy (&request, payload, sizeof request);
+  const struct relay *r = find_viewed (client, request.id, &unused);
+  if (r && (r->flags & START_TERMINAL) && r->stream[0].fd >= 0)
+    terminal_resize (r->stream[0].fd, request.rows, request.columns);
+  return NULL;
 }
 
-void
-relay_stdin_eof (u32 client, u32 id)
+const char *
+relay_stdin_eof (u32 client, const u8 *payload, size_t len)
 {
   struct viewer *v;
+  u32 id;
+  if (len != sizeof id)
+    return "frame length";
+  memcpy (&id, payload, sizeof id);
   if (find_viewed (client, id, &v))
     v->eof = 1;
+  return NULL;
 }
 
 void
@@ -143,10 +153,10 @@ describe (const struct relay *r, u64 now, struct command_record *out)
   out->fault = r->end.fault;
   out->flags = (r->flags & START_TERMINAL ? COMMAND_TERMINAL : 0) | (r->flags & START_STDIN ? COMMAND_STDIN : 0);
   out->age_ms = (now - r->started_ns) / 1000000;
-  out->written_out = r->source[0].ring.written;
-  out->written_err = r->source[1].ring.written;
-  out->first_out = ring_first (&r->source[0].ring);
-  out->first_err = ring_first (&r->source[1].ring);
+  out->written_out = r->stream[0].ring.written;
+  out->written_err = r->stream[1].ring.written;
+  out->first_out = ring_first (&r->stream[0].ring);
+  out->first_err = ring_first (&r->stream[1].ring);
   memcpy (out->name, r->name, sizeof out->name);
 }
 

@@ -8,6 +8,11 @@
 #define CONTROL_FD 4 /* stream socket to the host */
 #define CLAIM_FD 5   /* where the plan says so: kept open, and with it the host's lock, for as long as the sandbox lives */
 #define OUTER_FD 6   /* where the plan says so: the user namespace that the sandbox's is made in */
+/* MODE_DETACHED: the socket that clients connect to, which in a first process is that of its doorkeeper; the locked file that
+ * says that the sandbox lives; the sealed file that every later client gets. */
+#define LISTEN_FD 7
+#define LOCK_FD 8
+#define NOTE_FD 9
 
 void *memset (void *p, int c, size_t n);
 void *memcpy (void *to, const void *from, size_t n);

@@ -1,4 +1,4 @@
-#include "command.h"
+#include "clients.h"
 #include "relay.h"
 
 struct command *commands;
@@ -11,10 +11,10 @@ static struct command *spare; /* the last freed one: the next command starts on 
 #define SWEEP_LIMIT_NS 900000000ull
 
 struct command *
-command_find (u32 id)
+command_find (const struct client *client, u32 id)
 {
   for (struct command *c = commands; c; c = c->next)
-    if (c->start.id == id)
+    if (c->client == client && c->start.id == id)
       return c;
   return NULL;
 }
@@ -52,6 +52,18 @@ close_pipes (const struct command *c)
       SYS (close, c->joins[i]);
 }
 
+/* Its pages only: who has its descriptors is the caller's matter. */
+static void
+discard (struct command *c, int orderly)
+{
+  if (c->request && c->request != c->inline_request)
+    unmap_pages (c->request, c->request_bytes);
+  if (spare || !orderly) /* after a murder nobody must come to life again on these stacks */
+    unmap_pages (c, sizeof *c);
+  else
+    spare = c;
+}
+
 static void
 release (struct command *c, int orderly)
 {
@@ -60,21 +72,10 @@ release (struct command *c, int orderly)
   for (int i = 0; i < METERS; i++)
     if (c->meters[i] >= 0)
       SYS (close, c->meters[i]);
-  if (c->request != c->inline_request)
-    unmap_pages (c->request, c->request_bytes);
-  if (spare || !orderly) /* after a murder nobody must come to life again on these stacks */
-    unmap_pages (c, sizeof *c);
-  else
-    spare = c;
+  discard (c, orderly);
 }
 
-__attribute__ ((noreturn)) static void
-refuse (const char *why)
-{
-  fail ("protocol", why, -EPROTO);
-}
-
-/* COUNT strings from *s, all ending before END, into a NULL-terminated vector at OUT. */
+/* COUNT strings from *s, all ending before END, into a NULL-terminated vector at OUT. NULL when some are missing. */
 static char **
 take_strings (char **s, const char *end, u32 count, char **out)
 {
@@ -82,7 +83,7 @@ take_strings (char **s, const char *end, u32 count, char **out)
   while (count--)
     {
       if (*s >= end)
-        refuse ("string missing");
+        return NULL;
       *out++ = *s;
       *s += str_len (*s) + 1; /* the payload ends with NUL: checked by the caller */
     }
@@ -91,19 +92,19 @@ take_strings (char **s, const char *end, u32 count, char **out)
 }
 
 /* The payload is copied behind the two pointer vectors, so that it lives exactly as long as the command. */
-static void
+static const char *
 parse_request (struct command *c, const u8 *payload, size_t len)
 {
   if (len < sizeof c->start + 1 || payload[len - 1] != 0)
-    refuse ("START is too short");
+    return "START is too short";
   memcpy (&c->start, payload, sizeof c->start);
   size_t strings = len - sizeof c->start;
   if (c->start.argc > strings || c->start.envc > strings || c->start.argc == 0)
-    refuse ("string counts");
+    return "string counts";
   if (c->start.joins > MAX_JOINS || c->start.meters >= 1u << METERS)
-    refuse ("cgroup descriptors");
+    return "cgroup descriptors";
   if (c->start.flags & ~START_KNOWN || (c->start.operation && c->start.flags & START_RELAYED))
-    refuse ("flags");
+    return "flags";
   if (c->start.flags & START_TERMINAL)
     c->start.flags |= START_MERGE;
   size_t vectors = ((size_t) c->start.argc + c->start.envc + 2) * sizeof (char *);
@@ -112,43 +113,49 @@ parse_request (struct command *c, const u8 *payload, size_t len)
   if (c->request_bytes > INLINE_REQUEST)
     c->request = map_pages (c->request_bytes);
   if (!c->request)
-    refuse ("no memory for the request");
+    return "no memory for the request";
   char *text = c->request + vectors, *end = text + strings;
   memcpy (text, payload + sizeof c->start, strings);
   c->cwd = text;
   text += str_len (text) + 1;
   c->argv = take_strings (&text, end, c->start.argc, (char **) c->request);
-  c->env = take_strings (&text, end, c->start.envc, c->argv + c->start.argc + 1);
+  c->env = c->argv ? take_strings (&text, end, c->start.envc, c->argv + c->start.argc + 1) : NULL;
+  return c->env ? NULL : "string missing";
 }
 
-static int
-take_fd (const int *fds, int nfds, int *next)
-{
-  if (*next >= nfds)
-    refuse ("descriptor missing");
-  return fds[(*next)++];
-}
-
-static void
+/* Which descriptors a request wants, in their order. */
+static const char *
 take_descriptors (struct command *c, const int *fds, int nfds)
 {
-  int next = 0;
+  int *wanted[5 + MAX_JOINS + METERS], n = 0;
   u32 flags = c->start.flags;
-  c->fd_status = take_fd (fds, nfds, &next);
-  c->fd_out = take_fd (fds, nfds, &next);
+  wanted[n++] = &c->fd_status;
+  wanted[n++] = &c->fd_out;
   if (!(flags & START_MERGE))
-    c->fd_err = take_fd (fds, nfds, &next);
+    wanted[n++] = &c->fd_err;
   if (flags & START_STDIN)
-    c->fd_in = take_fd (fds, nfds, &next);
+    wanted[n++] = &c->fd_in;
   if (flags & START_SCRIPT)
-    c->fd_script = take_fd (fds, nfds, &next);
+    wanted[n++] = &c->fd_script;
   for (u32 i = 0; i < c->start.joins; i++)
-    c->joins[i] = take_fd (fds, nfds, &next);
+    wanted[n++] = &c->joins[i];
   for (u32 i = 0; i < METERS; i++)
     if (c->start.meters & 1u << i)
-      c->meters[i] = take_fd (fds, nfds, &next);
-  if (next != nfds)
-    refuse ("descriptors left over");
+      wanted[n++] = &c->meters[i];
+  if (n != nfds)
+    return n > nfds ? "descriptor missing" : "descriptors left over";
+  while (n--)
+    *wanted[n] = fds[n];
+  return NULL;
+}
+
+static const char *
+parse (struct command *c, const u8 *payload, size_t len, const int *fds, int nfds)
+{
+  const char *why = parse_request (c, payload, len);
+  if (!why && (command_find (c->client, c->start.id) || relay_id_taken (c->client->number, c->start.id)))
+    why = "id in use";
+  return why ? why : take_descriptors (c, fds, nfds);
 }
 
 /* There is no keeper to tell of it. */
@@ -162,31 +169,30 @@ not_begun (struct command *c, u32 stage, long error)
   release (c, 1);
 }
 
-void
-command_start (const u8 *payload, size_t len, const int *fds, int nfds)
+const char *
+command_start (struct client *client, const u8 *payload, size_t len, const int *fds, int nfds)
 {
   struct command *c = allocate ();
   if (!c)
-    refuse ("no memory for a command");
-  parse_request (c, payload, len);
-  take_descriptors (c, fds, nfds);
-  if (command_find (c->start.id) || relay_id_taken (c->client, c->start.id))
-    refuse ("id in use");
-
+    return "no memory for a command";
+  c->client = client;
+  const char *why = parse (c, payload, len, fds, nfds);
+  if (why)
+    {
+      discard (c, 1);
+      return why;
+    }
   c->server = (i32) SYS0 (getpid);
   c->own_processes = 2;
   for (const struct command *other = commands; other; other = other->next)
     c->own_processes++;
   c->started_ns = now_ns ();
   meters_begin (c);
-  if (c->start.flags & START_RELAYED)
+  long failed = c->start.flags & START_RELAYED ? relay_begin (c) : 0;
+  if (failed < 0)
     {
-      long e = relay_begin (c);
-      if (e < 0)
-        {
-          not_begun (c, STAGE_STDIO, e);
-          return;
-        }
+      not_begun (c, STAGE_STDIO, failed);
+      return NULL;
     }
   if (c->start.timeout_ms)
     c->deadline_ns = c->started_ns + c->start.timeout_ms * 1000000ull;
@@ -198,7 +204,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
     {
       commands_alive--;
       not_begun (c, STAGE_IDENTITY, pid);
-      return;
+      return NULL;
     }
   c->keeper = (i32) pid;
   c->next = commands;
@@ -206,6 +212,7 @@ command_start (const u8 *payload, size_t len, const int *fds, int nfds)
   /* The keeper has its own copies. Ours would keep the pipes open when the command has ended. The status pipe stays: if
    * the keeper is murdered, the server reports in its place. */
   close_pipes (c);
+  return NULL;
 }
 
 void

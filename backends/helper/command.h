@@ -25,12 +25,13 @@
 #define KEEPER_STATUS_FD 3
 #define KEEPER_SCRIPT_FD 4
 
+struct client;
 struct relay;
 
 struct command {
   struct command *next;
-  u32 client;
-  struct relay *relay; /* of a command whose output the helper reads itself */
+  struct client *client; /* whose it is, and its id; NULL: that one is gone */
+  struct relay *relay;   /* of one whose output the helper reads itself */
   struct start_request start;
   const char *cwd;
   char **argv, **env;
@@ -77,8 +78,9 @@ extern struct command *commands; /* those whose keeper lives */
 extern volatile u32 commands_alive; /* how many: a keeper may read this, the list is the server's alone */
 
 /* command.c: the server's side */
-void command_start (const u8 *payload, size_t len, const int *fds, int nfds);
-struct command *command_find (u32 id);
+/* NULL, or in which way the request breaks the protocol: then its descriptors are still the caller's. */
+const char *command_start (struct client *client, const u8 *payload, size_t len, const int *fds, int nfds);
+struct command *command_find (const struct client *client, u32 id);
 void command_end (struct command *c, u32 fault); /* end all its processes; sets the fault if there is none yet */
 void command_signal (struct command *c, int signal);
 void command_keeper_gone (struct command *c, int wait_status);

@@ -17,8 +17,8 @@ static void
 forget (struct relay *r)
 {
   r->forgotten = 1;
-  for (u32 i = 0; i < r->sources; i++)
-    ring_free (&r->source[i].ring);
+  for (u32 i = 0; i < r->streams; i++)
+    ring_free (&r->stream[i].ring);
 }
 
 /* Bytes that its rings may come to use. What nobody writes to any more has not touched the rest. */
@@ -26,9 +26,9 @@ static u64
 weight (const struct relay *r)
 {
   u64 bytes = 0;
-  for (u32 i = 0; i < r->sources; i++)
+  for (u32 i = 0; i < r->streams; i++)
     {
-      const struct source *s = &r->source[i];
+      const struct stream *s = &r->stream[i];
       u64 used = (s->ring.written + 4095) & ~4095ull;
       if (s->ring.data)
         bytes += s->fd < 0 && used < s->ring.size ? used : s->ring.size;

@@ -1,49 +1,77 @@
 #include "loop.h"
 
-static struct pollfd few[64];
-static struct pollfd *set = few;
-static size_t cap = 64;
+#define FEW 16
+
+static struct source *sources;
+static struct source **last = &sources;
 static u32 count;
 
+static struct pollfd few_polls[FEW];
+static struct source *few_told[FEW];
+static struct pollfd *polls = few_polls;
+static struct source **told = few_told; /* NULL: removed since the round began */
+static u32 room = FEW, in_round;
+
 void
-loop_clear (void)
+loop_add (struct source *s)
 {
-  count = 1;
-  set[0] = (struct pollfd) { -1, 0, 0 };
-}
-
-static int
-grow (void)
-{
-  struct pollfd *more = map_pages (2 * cap * sizeof *set);
-  if (!more)
-    return 0;
-  memcpy (more, set, count * sizeof *set);
-  if (set != few)
-    unmap_pages (set, cap * sizeof *set);
-  set = more;
-  cap *= 2;
-  return 1;
-}
-
-u32
-loop_watch (int fd, short events)
-{
-  if (count == cap && !grow ())
-    return 0;
-  set[count] = (struct pollfd) { fd, events, 0 };
-  return count++;
+  s->next = NULL;
+  *last = s;
+  last = &s->next;
+  count++;
 }
 
 void
-loop_wait (const struct timespec *limit)
+loop_remove (struct source *s)
 {
-  struct timespec copy = limit ? *limit : (struct timespec) { 0, 0 };
-  SYS (ppoll, set, count, limit ? &copy : 0, 0, 8);
+  struct source **link = &sources;
+  while (*link && *link != s)
+    link = &(*link)->next;
+  if (!*link)
+    return;
+  *link = s->next;
+  if (last == &s->next)
+    last = link;
+  count--;
+  for (u32 i = 0; i < in_round; i++)
+    if (told[i] == s)
+      told[i] = NULL;
 }
 
-short
-loop_got (u32 slot)
+/* Never given back: a sandbox that had that many will have them again. */
+static void
+widen (void)
 {
-  return slot ? set[slot].revents : 0;
+  u32 more = 2 * count;
+  struct pollfd *wider_polls = map_pages (more * sizeof *polls);
+  struct source **wider_told = map_pages (more * sizeof *told);
+  if (!wider_polls || !wider_told)
+    fail ("serve", "no memory to wait for descriptors", -ENOMEM);
+  if (polls != few_polls)
+    {
+      unmap_pages (polls, room * sizeof *polls);
+      unmap_pages (told, room * sizeof *told);
+    }
+  polls = wider_polls;
+  told = wider_told;
+  room = more;
+}
+
+void
+loop_wait (int ms)
+{
+  if (count > room)
+    widen ();
+  in_round = 0;
+  for (struct source *s = sources; s; s = s->next)
+    {
+      polls[in_round] = (struct pollfd) { s->events ? s->fd : -1, s->events, 0 };
+      told[in_round++] = s;
+    }
+  struct timespec limit = { ms / 1000, ms % 1000 * 1000000l };
+  SYS (ppoll, polls, in_round, ms < 0 ? 0 : &limit, 0, 8);
+  for (u32 i = 0; i < in_round; i++)
+    if (told[i] && polls[i].revents)
+      told[i]->ready (told[i], polls[i].revents);
+  in_round = 0;
 }

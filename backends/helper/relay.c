@@ -1,5 +1,5 @@
 /* From relayed commands into their rings: making them, reading what they write and what their keepers report. */
-#include "loop.h"
+#include "clients.h"
 #include "relay.h"
 
 /* What a terminal may hold on its way to us when its command ends: the kernel's buffers of one (drivers/tty). */
@@ -75,7 +75,7 @@ open_streams (struct relay *r, int *theirs)
       e = terminal_open (r->command->start.rows, r->command->start.columns, &r->slave);
       if (e < 0)
         return e;
-      r->source[0].fd = r->sink = (int) e;
+      r->stream[0].fd = r->sink = (int) e;
       for (int i = 0; i < 2; i++)
         {
           if ((e = SYS (fcntl, r->slave, F_DUPFD_CLOEXEC, 3)) < 0)
@@ -86,8 +86,8 @@ open_streams (struct relay *r, int *theirs)
     }
   if ((r->flags & START_STDIN) && (e = open_pipe (0, &r->sink, &theirs[0])) < 0)
     return e;
-  for (u32 i = 0; i < r->sources; i++)
-    if ((e = open_pipe (1, &r->source[i].fd, &theirs[1 + i])) < 0)
+  for (u32 i = 0; i < r->streams; i++)
+    if ((e = open_pipe (1, &r->stream[i].fd, &theirs[1 + i])) < 0)
       return e;
   return 0;
 }
@@ -97,11 +97,11 @@ make_rings (struct relay *r)
 {
   u64 size = relay_kept (r) ? r->command->start.keep : TERMINAL_RING;
   size = size < RING_LEAST ? RING_LEAST : size > RING_MOST ? RING_MOST : size;
-  long e = keeping_room (size * r->sources, relay_kept (r));
+  long e = keeping_room (size * r->streams, relay_kept (r));
   if (e < 0)
     return e;
-  for (u32 i = 0; i < r->sources; i++)
-    if (!ring_make (&r->source[i].ring, size))
+  for (u32 i = 0; i < r->streams; i++)
+    if (!ring_make (&r->stream[i].ring, size))
       return -ENOMEM;
   return 0;
 }
@@ -117,9 +117,12 @@ relay_free (struct relay *r)
     }
   for (int i = 0; i < 2; i++)
     {
-      ring_free (&r->source[i].ring);
-      close_one (&r->source[i].fd);
+      ring_free (&r->stream[i].ring);
+      close_one (&r->stream[i].fd);
+      watch_end (&r->stream[i].on);
     }
+  watch_end (&r->on_status);
+  watch_end (&r->on_sink);
   if (!(r->flags & START_TERMINAL))
     close_one (&r->sink);
   close_one (&r->slave);
@@ -135,12 +138,12 @@ allocate (struct command *c)
     return NULL;
   r->command = c;
   r->flags = c->start.flags;
-  r->sources = r->flags & START_MERGE ? 1 : 2;
+  r->streams = r->flags & START_MERGE ? 1 : 2;
   r->serial = r->flags & START_KEPT ? last_serial + 1 : 0;
   r->quota = relay_kept (r) ? c->start.output_quota : 0;
   r->started_ns = c->started_ns;
-  r->status = r->sink = r->slave = r->source[0].fd = r->source[1].fd = -1;
-  r->source[0].settled = r->source[1].settled = ~0ull;
+  r->status = r->sink = r->slave = r->stream[0].fd = r->stream[1].fd = -1;
+  r->stream[0].settled = r->stream[1].settled = ~0ull;
   name_after (r, c->argv);
   return r;
 }
@@ -180,7 +183,7 @@ relay_begin (struct command *c)
     e = open_reports (r, &report);
   if (e >= 0)
     e = open_streams (r, theirs);
-  if (e >= 0 && !(r->viewers = viewer_make (c->client, c->start.id)))
+  if (e >= 0 && !(r->viewers = viewer_make (c->client->number, c->start.id)))
     e = -ENOMEM;
   if (e < 0)
     {
@@ -204,7 +207,7 @@ relay_command_gone (struct command *c)
 }
 
 void
-relay_end_source (struct source *s)
+relay_end_stream (struct stream *s)
 {
   close_one (&s->fd);
   if (s->settled > s->ring.written)
@@ -212,10 +215,10 @@ relay_end_source (struct source *s)
 }
 
 static void
-end_streams (struct relay *r)
+end_all (struct relay *r)
 {
-  for (u32 i = 0; i < r->sources; i++)
-    relay_end_source (&r->source[i]);
+  for (u32 i = 0; i < r->streams; i++)
+    relay_end_stream (&r->stream[i]);
   if (!(r->flags & START_TERMINAL))
     close_one (&r->sink);
   r->sink = -1;
@@ -232,9 +235,9 @@ take_end (struct relay *r, const u8 *report)
     close_one (&r->sink);
   r->sink = -1;
   close_one (&r->slave);
-  for (u32 i = 0; i < r->sources; i++)
+  for (u32 i = 0; i < r->streams; i++)
     {
-      struct source *s = &r->source[i];
+      struct stream *s = &r->stream[i];
       int left = 0;
       if (r->flags & START_TERMINAL)
         left = TERMINAL_HOLDS;
@@ -279,14 +282,14 @@ take_reports (struct relay *r)
 static u64
 room (const struct relay *r, int i)
 {
-  const struct ring *ring = &r->source[i].ring;
+  const struct ring *ring = &r->stream[i].ring;
   return relay_kept (r) ? ring->size : ring->size - (ring->written - viewers_slowest (r, i));
 }
 
 static void
 check_quota (struct relay *r)
 {
-  if (r->quota && r->command && r->source[0].ring.written + r->source[1].ring.written > r->quota)
+  if (r->quota && r->command && r->stream[0].ring.written + r->stream[1].ring.written > r->quota)
     {
       r->quota = 0;
       command_end (r->command, FAULT_OUTPUT);
@@ -294,9 +297,9 @@ check_quota (struct relay *r)
 }
 
 static void
-read_source (struct relay *r, int i)
+read_stream (struct relay *r, int i)
 {
-  struct source *s = &r->source[i];
+  struct stream *s = &r->stream[i];
   for (u64 budget = ROUND, most; budget > 0 && (most = room (r, i)) > 0;)
     {
       long n = ring_fill (&s->ring, s->fd, most < budget ? most : budget);
@@ -312,7 +315,7 @@ read_source (struct relay *r, int i)
         {
           if (r->sink == s->fd)
             r->sink = -1;
-          relay_end_source (s);
+          relay_end_stream (s);
           return;
         }
       budget -= (u64) n;
@@ -326,11 +329,11 @@ relays_watch (void)
 {
   for (struct relay *r = relays; r; r = r->next)
     {
-      r->slot_status = r->status >= 0 ? loop_watch (r->status, POLLIN) : 0;
-      for (u32 i = 0; i < r->sources; i++)
+      watch_for (&r->on_status, r->status, POLLIN);
+      for (u32 i = 0; i < r->streams; i++)
         {
-          struct source *s = &r->source[i];
-          s->slot = s->fd >= 0 && room (r, (int) i) > 0 ? loop_watch (s->fd, POLLIN) : 0;
+          struct stream *s = &r->stream[i];
+          watch_for (&s->on, room (r, (int) i) > 0 ? s->fd : -1, POLLIN);
         }
       viewers_watch (r);
     }
@@ -339,23 +342,23 @@ relays_watch (void)
 static int
 is_over (const struct relay *r)
 {
-  int open = r->status >= 0 || r->source[0].fd >= 0 || r->source[1].fd >= 0;
+  int open = r->status >= 0 || r->stream[0].fd >= 0 || r->stream[1].fd >= 0;
   return !r->command && !open && !r->viewers && (!relay_kept (r) || r->forgotten);
 }
 
 static void
 turn (struct relay *r)
 {
-  if (loop_got (r->slot_status))
+  if (r->on_status.got)
     take_reports (r);
-  for (u32 i = 0; i < r->sources; i++)
-    if (r->source[i].fd >= 0 && (loop_got (r->source[i].slot) || (r->ended && r->source[i].settled > r->source[i].ring.written)))
-      read_source (r, (int) i);
+  for (u32 i = 0; i < r->streams; i++)
+    if (r->stream[i].fd >= 0 && (r->stream[i].on.got || (r->ended && r->stream[i].settled > r->stream[i].ring.written)))
+      read_stream (r, (int) i);
   viewers_turn (r);
   if (!relay_kept (r) && !r->viewers)
-    end_streams (r); /* nobody is at the terminal any more: the kernel hangs it up */
-  if ((r->flags & START_TERMINAL) && r->ended && r->source[0].settled <= r->source[0].ring.written)
-    end_streams (r); /* drained */
+    end_all (r); /* nobody is at the terminal any more: the kernel hangs it up */
+  if ((r->flags & START_TERMINAL) && r->ended && r->stream[0].settled <= r->stream[0].ring.written)
+    end_all (r); /* drained */
 }
 
 void

@@ -7,6 +7,7 @@
 #define ISANDBOX_RELAY_H
 
 #include "command.h"
+#include "loop.h"
 #include "ring.h"
 
 #define START_RELAYED (START_KEPT | START_TERMINAL)
@@ -18,6 +19,9 @@
 #define TERMINAL_RING (64u << 10) /* of a command that is not kept: nothing is lost from it, it only carries over */
 #define ROUND (64u << 10)         /* bytes of one stream before it is somebody else's turn */
 
+/* A descriptor in the server's loop, looked at once in each round: the loop leaves what has happened in GOT. */
+struct watched { struct source source; short got; };
+
 struct viewer {
   struct viewer *next;
   u32 client, id;
@@ -27,26 +31,26 @@ struct viewer {
   u32 started, told;      /* STARTED and EXIT have been sent */
   u32 eof;                /* the end of IN is meant as the end of the command's input */
   u32 held, given;        /* of INPUT: bytes read from IN, and how many of them the command has */
-  u32 slot_status, slot_in, slot_out[2];
+  struct watched on_status, on_in, on_out[2];
   u8 input[4096];
 };
 
 /* SETTLED: how much had been written when the command ended, ~0 as long as that is not known. */
-struct source { int fd; u32 slot; struct ring ring; u64 settled; };
+struct stream { int fd; struct watched on; struct ring ring; u64 settled; };
 
 struct relay {
   struct relay *next; /* older */
   struct command *command; /* until its keeper is gone */
   u32 serial;              /* 0: not kept */
-  u32 flags, sources;
+  u32 flags, streams;
   i32 pid;
   u64 started_ns, quota;
   u32 ended, forgotten; /* forgotten: nothing is kept for later viewers, it cannot be attached to */
   u32 line_begun;       /* the last byte of its input was not the end of a line */
-  int status, sink;     /* sink: of a terminal, the same as its source */
+  int status, sink;     /* sink: of a terminal, the same as its stream */
   int slave;            /* held until the command has ended: a terminal that nobody has open cannot be told from a dead one */
-  u32 slot_status, slot_sink;
-  struct source source[2];
+  struct watched on_status, on_sink;
+  struct stream stream[2];
   struct exit_report end;
   struct viewer *viewers;
   char name[256];
@@ -64,15 +68,19 @@ relay_kept (const struct relay *r)
  * that cannot be. */
 long relay_begin (struct command *c);
 void relay_command_gone (struct command *c);
-void relays_watch (void); /* before each wait: put what they wait for into the poll set */
+void relays_watch (void); /* before each wait: say what they wait for */
 void relays_turn (void);  /* after it: move what can be moved, a bounded part of it */
-void relay_end_source (struct source *s);
+void relay_end_stream (struct stream *s);
 
-/* attach.c: what a client can ask of them. Where that breaks the protocol a negative errno is returned, and whose the
- * descriptors are is the caller's business. */
-long relay_attach (u32 client, const u8 *payload, size_t len, const int *fds, int nfds);
-void relay_resize (u32 client, u32 id, u16 rows, u16 columns);
-void relay_stdin_eof (u32 client, u32 id);
+/* watched.c. EVENTS: POLLERR to hear of a failure alone; a FD below 0 is not waited for. */
+void watch_for (struct watched *w, int fd, short events);
+void watch_end (struct watched *w); /* before its memory goes */
+
+/* attach.c: what a client can ask of them; NULL, or in which way the request breaks the protocol. The descriptors are theirs
+ * only when it does not. */
+const char *relay_attach (u32 client, const u8 *payload, size_t len, const int *fds, int nfds);
+const char *relay_resize (u32 client, const u8 *payload, size_t len);
+const char *relay_stdin_eof (u32 client, const u8 *payload, size_t len);
 void relay_client_gone (u32 client); /* its viewers; ending its commands is the caller's */
 struct command *relay_command (u32 client, u32 id); /* that it has attached to, while that lives */
 int relay_id_taken (u32 client, u32 id);

@@ -213,6 +213,7 @@ struct open_how { u64 flags, mode, resolve; };
 #define RLIMIT_NOFILE 7
 #define RUSAGE_CHILDREN (-1)
 #define CLOCK_MONOTONIC 1
+#define CLOCK_BOOTTIME 7
 
 #define POLLIN 1
 #define POLLOUT 4
@@ -231,6 +232,7 @@ struct pollfd { int fd; short events, revents; };
 #define SOL_SOCKET 1
 #define SCM_RIGHTS 1
 #define MSG_DONTWAIT 0x40
+#define MSG_NOSIGNAL 0x4000
 #define MSG_CTRUNC 8
 #define MSG_CMSG_CLOEXEC 0x40000000
 struct iovec { void *base; size_t len; };

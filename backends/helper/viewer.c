@@ -1,5 +1,4 @@
 /* Between a ring and the pipes of a client. Nothing here ever waits. */
-#include "loop.h"
 #include "relay.h"
 
 u32 viewers_alive;
@@ -38,6 +37,10 @@ viewer_free (struct viewer *v)
   close_one (&v->in);
   close_one (&v->out[0]);
   close_one (&v->out[1]);
+  watch_end (&v->on_status);
+  watch_end (&v->on_in);
+  watch_end (&v->on_out[0]);
+  watch_end (&v->on_out[1]);
   viewers_alive--;
   unmap_pages (v, sizeof *v);
 }
@@ -45,7 +48,7 @@ viewer_free (struct viewer *v)
 u64
 viewers_slowest (const struct relay *r, int stream)
 {
-  u64 slowest = r->source[stream].ring.written;
+  u64 slowest = r->stream[stream].ring.written;
   for (const struct viewer *v = r->viewers; v; v = v->next)
     if (v->out[stream] >= 0 && v->at[stream] < slowest)
       slowest = v->at[stream];
@@ -53,7 +56,7 @@ viewers_slowest (const struct relay *r, int stream)
 }
 
 static void
-give (struct viewer *v, const struct source *s, int stream)
+give (struct viewer *v, const struct stream *s, int stream)
 {
   u64 first = ring_first (&s->ring), *at = &v->at[stream];
   if (*at < first)
@@ -80,7 +83,7 @@ viewers_give (struct relay *r, int stream)
 {
   for (struct viewer *v = r->viewers; v; v = v->next)
     if (v->out[stream] >= 0)
-      give (v, &r->source[stream], stream);
+      give (v, &r->stream[stream], stream);
 }
 
 /* A client that does not take its reports has no use for the rest. */
@@ -111,8 +114,8 @@ viewers_started (struct relay *r)
 static void
 tell_end (struct relay *r, struct viewer *v)
 {
-  for (u32 i = 0; i < r->sources; i++)
-    if (v->out[i] >= 0 && v->at[i] < r->source[i].settled)
+  for (u32 i = 0; i < r->streams; i++)
+    if (v->out[i] >= 0 && v->at[i] < r->stream[i].settled)
       return;
   if (v->omitted[0] || v->omitted[1])
     {
@@ -198,7 +201,7 @@ end_input (struct relay *r, struct viewer *v)
 static void
 input (struct relay *r, struct viewer *v)
 {
-  if (loop_got (v->slot_in) && v->held == 0 && v->in >= 0)
+  if (v->on_in.got && v->held == 0 && v->in >= 0)
     take_input (v);
   if (v->held)
     pass_input (r, v);
@@ -213,17 +216,17 @@ viewers_watch (struct relay *r)
   for (struct viewer *v = r->viewers; v; v = v->next)
     {
       waiting |= v->held != 0;
-      v->slot_status = v->status >= 0 ? loop_watch (v->status, 0) : 0;
-      v->slot_in = v->in >= 0 && !v->held && r->sink >= 0 ? loop_watch (v->in, POLLIN) : 0;
+      watch_for (&v->on_status, v->status, POLLERR);
+      watch_for (&v->on_in, !v->held && r->sink >= 0 ? v->in : -1, POLLIN);
       for (int i = 0; i < 2; i++)
         {
-          int behind = v->at[i] < r->source[i].ring.written;
-          v->slot_out[i] = v->out[i] >= 0 ? loop_watch (v->out[i], behind ? POLLOUT : 0) : 0;
+          int behind = v->at[i] < r->stream[i].ring.written;
+          watch_for (&v->on_out[i], v->out[i], behind ? POLLOUT : POLLERR);
         }
     }
   /* Without anything to write it is only asked whether it is still read. */
-  int asked = r->sink >= 0 && (waiting || !(r->flags & START_TERMINAL));
-  r->slot_sink = asked ? loop_watch (r->sink, waiting ? POLLOUT : 0) : 0;
+  int asked = waiting || !(r->flags & START_TERMINAL);
+  watch_for (&r->on_sink, asked ? r->sink : -1, waiting ? POLLOUT : POLLERR);
 }
 
 static void
@@ -231,19 +234,19 @@ output (struct relay *r, struct viewer *v)
 {
   for (int i = 0; i < 2; i++)
     {
-      if (loop_got (v->slot_out[i]) & POLLERR)
+      if (v->on_out[i].got & POLLERR)
         close_one (&v->out[i]);
-      if (v->out[i] >= 0 && (u32) i >= r->sources)
+      if (v->out[i] >= 0 && (u32) i >= r->streams)
         close_one (&v->out[i]); /* there is no such stream */
       if (v->out[i] >= 0)
-        give (v, &r->source[i], i);
+        give (v, &r->stream[i], i);
     }
 }
 
 static void
 one_turn (struct relay *r, struct viewer *v)
 {
-  if (loop_got (v->slot_status) & POLLERR)
+  if (v->on_status.got & POLLERR)
     close_one (&v->status);
   if (r->sink < 0)
     close_one (&v->in);
@@ -260,7 +263,7 @@ one_turn (struct relay *r, struct viewer *v)
 void
 viewers_turn (struct relay *r)
 {
-  if (r->sink >= 0 && (loop_got (r->slot_sink) & POLLERR))
+  if (r->sink >= 0 && (r->on_sink.got & POLLERR))
     close_sink (r);
   for (struct viewer **link = &r->viewers; *link;)
     {

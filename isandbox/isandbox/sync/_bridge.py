@@ -15,6 +15,7 @@ from concurrent.futures import CancelledError as FutureCancelledError
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from isandbox.command import MAX_OUTPUT_DEFAULT
 from isandbox.errors import ConfigurationError, SandboxClosedError, SandboxError
 from isandbox.sync._blocking import refuse_in_loop
 from isandbox.sync.process import IProcess
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from isandbox.backend import Backend, CreateRequest
     from isandbox.command import ProcessSpec
     from isandbox.events import EventKind, EventSink
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream
+    from isandbox.records import ExecResult, FileInfo, Metrics, Offsets, ProcessInfo, SandboxInfo, Stream
 
 T = TypeVar("T")
 _END = object()
@@ -132,6 +133,12 @@ class BridgedSandbox(ISandbox):
     def spawn(self, spec: ProcessSpec) -> IProcess:
         return BridgedProcess(self._thread.run(self._inner.spawn(spec)), self._thread)
 
+    def processes(self) -> list[ProcessInfo]:
+        return self._thread.run(self._inner.processes())
+
+    def attach(self, id: int, *, since: Offsets | None = None, max_output: int = MAX_OUTPUT_DEFAULT) -> IProcess:
+        return BridgedProcess(self._thread.run(self._inner.attach(id, since=since, max_output=max_output)), self._thread)
+
     def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return self._thread.run(self._inner.stat(path, user=user))
 
@@ -213,6 +220,17 @@ class BridgedProcess(IProcess):
     @property
     def pid(self) -> int | None:
         return self._inner.pid
+
+    @property
+    def id(self) -> int | None:
+        return self._inner.id
+
+    @property
+    def offsets(self) -> Offsets:
+        return self._inner.offsets
+
+    def detach(self) -> None:
+        self._thread.run(self._inner.detach())
 
     def wait(self) -> ExecResult:
         return self._thread.run(self._inner.wait())

@@ -66,7 +66,7 @@ class Workshop:
         them `driver.c` is the engine.
         """
         changed = changed or {}
-        inside = {"procs.c", *(("serve.c", "command.c") if kind == "requests" else ())}  # the target includes them
+        inside = {"procs.c", "loop.c", "clients.c", *(("serve.c", "command.c") if kind == "requests" else ())}
         apart = [path for path in sorted(HELPER.glob("*.c")) if path.name not in inside | {"start.c"}]
         objects = [self.object(path, changed.get(path.name)) for path in apart]
         for name in inside & changed.keys():

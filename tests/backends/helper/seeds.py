@@ -36,8 +36,8 @@ from isandbox_backends._shared.plan import (
     View,
     encode_plan,
 )
-from isandbox_backends._shared.protocol import Meter, StartFlag
-from isandbox_backends._shared.requests import encode_kill, encode_signal, encode_start
+from isandbox_backends._shared.protocol import Meter, Question, StartFlag
+from isandbox_backends._shared.requests import encode_ask, encode_kill, encode_shutdown, encode_signal, encode_start
 
 NAMESPACES = 0x7E020000
 
@@ -118,6 +118,7 @@ def requests() -> dict[str, bytes]:
         "groups": start(1, ["true"], groups=(2, 15)) + start(2, ["true"], 15, groups=(4, 5)) + start(3, ["x"], groups=(0, 8)),
         "nothing": start(1, []) + start(2, ["true"]),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
+        "questions": start(1, ["true"]) + b"".join(encode_ask(what, value=60_000) for what in Question) + encode_shutdown(),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),
         "many": b"".join(start(number, ["true"]) + encode_kill(number, "killed") for number in range(1, 40)),

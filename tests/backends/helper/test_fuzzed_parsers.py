@@ -27,7 +27,7 @@ FAULTS = [
     pytest.param("requests", "command.c", ("if (*s >= end)", "if (0)"), id="strings past the end of a request"),
     pytest.param("requests", "command.c", ("c->fd_in, c->fd_out, c->fd_err,", "c->fd_in, c->fd_out,"), id="a descriptor not closed"),
     pytest.param("requests", "command.c", ("c->fd_err, c->fd_script }", "c->fd_err, c->fd_status }"), id="one closed twice"),
-    pytest.param("requests", "serve.c", ("if (nfds + count > MAX_FDS)", "if (0)"), id="more descriptors than there is room for"),
+    pytest.param("requests", "clients.c", ("|| c->nfds + count > MAX_FDS)", "|| 0)"), id="more descriptors than there is room for"),
 ]  # fmt: skip
 
 

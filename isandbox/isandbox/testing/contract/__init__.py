@@ -26,6 +26,7 @@ from isandbox.testing.contract.files import FilePromises, FileViewPromises
 from isandbox.testing.contract.gaps import GAPS, Gap, gaps_of
 from isandbox.testing.contract.handles import HandlePromises
 from isandbox.testing.contract.inheritance import InheritancePromises
+from isandbox.testing.contract.kept import ClaimPromises, KeptCommandPromises
 from isandbox.testing.contract.lifecycle import LifecycleCommandPromises, LifecyclePromises
 from isandbox.testing.contract.limits import LimitPromises
 from isandbox.testing.contract.names import HostileNameCommandPromises, HostileNamePromises
@@ -35,6 +36,7 @@ from isandbox.testing.contract.programs import ProgramPromises
 from isandbox.testing.contract.quotas import QuotaPromises
 from isandbox.testing.contract.stdin import StdinPromises
 from isandbox.testing.contract.sync import SyncPromises
+from isandbox.testing.contract.terminals import KeptTerminalPromises, TerminalPromises
 from isandbox.testing.contract.transfers import TransferPromises, TransferViewPromises
 
 
@@ -48,6 +50,10 @@ class SandboxContract(
     FaultPromises,
     LimitPromises,
     HandlePromises,
+    ClaimPromises,
+    KeptCommandPromises,
+    TerminalPromises,
+    KeptTerminalPromises,
     FilePromises,
     FileViewPromises,
     HostileNamePromises,

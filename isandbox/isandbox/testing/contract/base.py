@@ -29,6 +29,8 @@ class Contract:
     """
 
     gaps: ClassVar[tuple[Gap, ...]] = ()
+    verbs: ClassVar[tuple[str, ...]] = ()
+    """Of a group of promises: the optional verbs that a backend takes it on with, by claiming them in its record."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -61,6 +63,17 @@ class Contract:
     def blocking(cls) -> Iterator[sync.ISandbox]:
         with cls.create_sync() as sandbox:
             yield sandbox
+
+    @pytest.fixture(autouse=True)
+    def _claimed(self, request: pytest.FixtureRequest) -> None:
+        """Skip what the backend's record does not claim: another promise says that it is refused then."""
+        name = getattr(request.node, "originalname", request.node.name)
+        group = next(cls for cls in type(self).__mro__ if name in vars(cls))
+        if verbs := vars(group).get("verbs"):
+            sandbox = request.getfixturevalue("sandbox")
+            missing = [verb for verb in verbs if verb not in sandbox.info.capabilities.verbs]
+            if missing:
+                pytest.skip(f"this {sandbox.info.backend} backend does not claim the verb {missing[0]!r}")
 
     @pytest.fixture(autouse=True)
     def _known_gap(self, request: pytest.FixtureRequest) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from isandbox.command import MAX_OUTPUT_DEFAULT
 from isandbox.errors import ConfigurationError
 from isandbox.files.comfort import Files
 from isandbox.process import IProcess
@@ -22,7 +23,7 @@ from isandbox.testing.contract.base import Contract, blocking_of
 if TYPE_CHECKING:
     from isandbox import sync
     from isandbox.command import ProcessSpec
-    from isandbox.records import ExecResult, FileInfo, Metrics, SandboxInfo, Stream, Transfer
+    from isandbox.records import ExecResult, FileInfo, Metrics, Offsets, ProcessInfo, SandboxInfo, Stream, Transfer
 
 T = TypeVar("T")
 _END = object()
@@ -55,6 +56,17 @@ class OverSyncProcess(IProcess):
     @property
     def pid(self) -> int | None:
         return self._inner.pid
+
+    @property
+    def id(self) -> int | None:
+        return self._inner.id
+
+    @property
+    def offsets(self) -> Offsets:
+        return self._inner.offsets
+
+    async def detach(self) -> None:
+        await _call(self._inner.detach)
 
     async def wait(self) -> ExecResult:
         return await _call(self._inner.wait)
@@ -152,6 +164,12 @@ class OverSync(ISandbox):
         except asyncio.CancelledError:  # nobody will have the handle
             await _call((await spawning).kill)
             raise
+
+    async def processes(self) -> list[ProcessInfo]:
+        return await _call(self.inner.processes)
+
+    async def attach(self, id: int, *, since: Offsets | None = None, max_output: int = MAX_OUTPUT_DEFAULT) -> IProcess:
+        return OverSyncProcess(await _call(self.inner.attach, id, since=since, max_output=max_output))
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return await _call(self.inner.stat, path, user=user)

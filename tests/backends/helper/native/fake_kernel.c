@@ -301,6 +301,9 @@ file_call (long n, long a, long b, long c, long d, long e)
     case __NR_write:
       read_bytes (b, (size_t) c);
       return c > 1 && !fake_chance (8) ? 1 + fake_chance ((u32) c) : c;
+    case __NR_sendto:
+      read_bytes (b, (size_t) c);
+      return c;
     case __NR_getdents64:
       return give_entries (b, (size_t) c);
     case __NR_readlinkat:
@@ -343,8 +346,9 @@ other_call (long n, long a, long b, long d, long e)
       time->nsec = (i64) (fake.now_ns % 1000000000);
       return 0;
     case __NR_ppoll:
-      poll[0].revents = POLLIN;
-      poll[1].revents = (short) fake_chance (2);
+      poll[0].revents = (short) fake_chance (2); /* the server's signals */
+      for (long i = 1; i < b; i++)
+        poll[i].revents = POLLIN;
       return 1;
     case __NR_recvmsg:
       return on_recvmsg ((struct msghdr *) b);

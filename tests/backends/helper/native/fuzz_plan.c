@@ -5,6 +5,7 @@
 
 /* Its state has to be put back after each input. */
 #include "procs.c"
+#include "server_state.h"
 
 int LLVMFuzzerTestOneInput (const u8 *data, size_t size);
 
@@ -42,6 +43,7 @@ LLVMFuzzerTestOneInput (const u8 *data, size_t size)
     return 0;
   memset (&plan, 0, sizeof plan);
   table = NULL;
+  put_server_back ();
   fake_begin (data, data[2] % 4 ? 0 : data[2] / 4);
   fake.plan = data + 4;
   fake.plan_size = size - 4;

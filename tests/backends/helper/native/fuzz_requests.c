@@ -4,6 +4,7 @@
 #include "fake_kernel.h"
 
 /* Their state has to be put back after each input. */
+#include "server_state.h"
 #include "serve.c"
 #include "command.c"
 #include "procs.c"
@@ -65,7 +66,7 @@ give_rights (struct msghdr *message, int count)
 static void
 check_descriptors (void)
 {
-  int open = 0, owned = nfds;
+  int open = 0, owned = creator.nfds;
   for (int i = 0; i < stream.next; i++)
     open += stream.open[i];
   for (const struct command *c = commands; c; c = c->next)
@@ -123,10 +124,7 @@ on_wait (i32 pid, int *status)
 static void
 put_back (void)
 {
-  inbox = small;
-  inbox_cap = sizeof small;
-  inbox_len = 0;
-  nfds = 0;
+  put_server_back ();
   commands = spare = NULL;
   table = NULL;
 }
