@@ -17,6 +17,8 @@ from isandbox_backends._shared.native import Core
 if TYPE_CHECKING:
     from isandbox_backends._shared.link import HelperLink
 
+_END = 2.0
+
 
 @dataclass(slots=True, eq=False)
 class DetachedCore(Core):
@@ -49,6 +51,7 @@ class DetachedCore(Core):
                 state = State.open()
                 if state is not None:
                     with state:
+                        state.wait_until_free(self.info.id, _END)
                         finish(state, self.info.id, self.resources)
             except StateError as error:  # close ends in "gone" also when a part of it fails
                 log.warning("sandbox %s: its state could not be removed: %s", self.info.id, error)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _PATIENCE = 5.0
 _FORCE = 2.0
-_LOOK = 0.01
 
 
 def list_sandboxes(backend: str) -> list[SandboxSummary]:
@@ -167,11 +166,6 @@ def _shut_down(state: State, entry: Entry) -> bool:
 
 
 def _is_over(state: State, id: str, pidfd: int | None, timeout: float) -> bool:
-    until = time.monotonic() + timeout
     if pidfd is not None:
         wait_for_end(pidfd, timeout)
-    while state.places.is_alive(id):
-        if time.monotonic() > until:
-            return False
-        time.sleep(_LOOK)
-    return True
+    return state.wait_until_free(id, timeout)

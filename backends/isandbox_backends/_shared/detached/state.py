@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -9,6 +10,8 @@ from isandbox._state.directory import StateDirectory
 from isandbox._state.owner import current_owner, owner_fate
 from isandbox._state.places import Places
 from isandbox._state.register import Register
+
+_LOOK = 0.002
 
 if TYPE_CHECKING:
     from isandbox._state.entry import Entry
@@ -43,6 +46,15 @@ class State:
 
     def __exit__(self, *_: object) -> None:
         self.directory.close()
+
+    def wait_until_free(self, id: str, timeout: float) -> bool:
+        """Whether the sandbox's lock is free within ``timeout`` seconds: the last process that has it lags behind the first one."""
+        until = time.monotonic() + timeout
+        while self.places.is_alive(id):
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK)
+        return True
 
     def fate(self, entry: Entry) -> Fate:
         """``alive`` is what its lock says, or what its creator is that has not finished; ``elsewhere``: it cannot be told."""

@@ -1,0 +1,112 @@
+"""Owned sandboxes as other processes of the same user see them, and how far a command line is believed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from isandbox import SandboxLostError, SandboxNotFoundError, UnsupportedError, sync
+from isandbox._state.owner import current_process
+from isandbox_backends._shared.detached.processes import NamedHelper, first_processes, helper_of, open_helper, parse_arguments
+
+from .conftest import Other, eventually
+
+ID = "seccomp-" + "0" * 32
+OWNER = "4026531836-17-12345"
+pytestmark = pytest.mark.native
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["isandbox-helper", ID, OWNER], True),
+        (["/usr/bin/python3", "-I", "main.py", "dir", ID, OWNER], True),
+        (["isandbox-helper", ID, "detached"], True),
+        (["isandbox-helper", ID], False),
+        (["isandbox-helper", ID, "4026531836-17"], False),
+        (["isandbox-helper", "../x", OWNER], False),
+        (["isandbox-helper", ID, OWNER, "more"], False),
+        ([], False),
+    ],
+)
+def test_who_is_a_helper(words: list[str], known: bool) -> None:
+    """A command line that ends with an id and an owner, and no other."""
+    assert (parse_arguments("\0".join([*words, ""]).encode()) is not None) == known
+
+
+def test_another_process_sees_an_owned_sandbox(backend: str, other: Other) -> None:
+    """Listed with its owner while it lives, reached by nobody, and gone from the list when it is closed."""
+    with sync.create_sandbox(backend) as sandbox:
+        listed = "say([[s.id, s.state, s.detached, s.owner_pid, s.created_at.timestamp()] for s in sync.list_sandboxes()])"
+        ours = [line for line in other(listed) if line[0] == sandbox.info.id]
+        assert [line[:4] for line in ours] == [[sandbox.info.id, "running", False, os.getpid()]]
+        assert abs(ours[0][4] - sandbox.info.created_at.timestamp()) < 60
+        with pytest.raises(UnsupportedError, match="owned"):
+            sync.connect(sandbox.info.id)
+    assert sandbox.info.id not in {summary.id for summary in sync.list_sandboxes()}
+
+
+def test_an_owned_sandbox_is_killed_from_another_process(backend: str, other: Other) -> None:
+    """True when it lived; its owner finds it lost; afterwards nobody has heard of it."""
+    sandbox = sync.create_sandbox(backend)
+    try:
+        assert other("say(sync.kill_sandbox(args[0]))", sandbox.info.id) is True
+        with pytest.raises(SandboxLostError):
+            sandbox.exec(["true"])
+    finally:
+        sandbox.close()
+    with pytest.raises(SandboxNotFoundError):
+        sync.kill_sandbox(sandbox.info.id)
+
+
+def test_a_process_that_calls_itself_a_helper() -> None:
+    """Listed and killed by its id where it names us as its owner; left alone where it names a process of another pid namespace."""
+    alive = str(current_process())
+    for owner, listed in ((alive, True), (f"1{alive}", False)):
+        with subprocess.Popen([sys.executable, "-c", "input()", ID, owner], stdin=subprocess.PIPE) as pretender:
+            try:
+                assert eventually(lambda pid=pretender.pid: helper_of(pid))
+                assert (ID in {summary.id for summary in sync.list_sandboxes("seccomp")}) == listed
+                assert ID not in sync.reap().removed
+                assert pretender.poll() is None
+                if listed:
+                    assert sync.kill_sandbox(ID) is True
+                else:
+                    with pytest.raises(SandboxNotFoundError):
+                        sync.kill_sandbox(ID)
+                    assert pretender.poll() is None
+            finally:
+                pretender.kill()
+
+
+def test_a_number_that_means_another_process() -> None:
+    """A helper that was seen and is another process by now is not opened, whatever its number."""
+    with sync.create_sandbox("seccomp") as sandbox:
+        (seen,) = [helper for helper in first_processes() if helper.id == sandbox.info.id]
+        fd = open_helper(seen)
+        assert fd is not None
+        os.close(fd)
+        stale = NamedHelper(seen.pid, seen.parent, seen.start + 1, seen.id, seen.owner)
+        assert open_helper(stale) is None
+
+
+def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
+    """One that was stopped when its owner died, and so did not end by itself, goes with the next reap."""
+    owner = other("s = sync.create_sandbox('seccomp')\nsay([s.info.id])\nimport time\ntime.sleep(60)", wait=False)
+    import json
+    import signal
+
+    try:
+        (name,) = json.loads(owner.stdout.readline())
+        (helper,) = [found for found in first_processes() if found.id == name]
+        os.kill(helper.pid, signal.SIGSTOP)
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+    assert name in sync.reap().removed
+    assert eventually(lambda: name not in {found.id for found in first_processes()})
+    assert name not in sync.reap().removed
