@@ -167,6 +167,27 @@ read_file (const char *path, char *buf, size_t cap)
   return r < 0 ? r : (long) len;
 }
 
+long
+close_all_but (int first, const int *kept, size_t n)
+{
+  for (;;)
+    {
+      int next = -1;
+      for (size_t i = 0; i < n; i++)
+        if (kept[i] >= first && (next < 0 || kept[i] < next))
+          next = kept[i];
+      if (next < 0)
+        return SYS (close_range, first, ~0u, 0);
+      if (next > first)
+        {
+          long r = SYS (close_range, first, next - 1, 0);
+          if (r < 0)
+            return r;
+        }
+      first = next + 1;
+    }
+}
+
 void
 exit_now (int code)
 {

@@ -36,6 +36,8 @@ long write_all (int fd, const void *data, size_t n);
 long write_file (const char *path, const char *text);
 /* Whole small file into BUF (terminated); bytes read or negative errno. */
 long read_file (const char *path, char *buf, size_t cap);
+/* Close every descriptor from FIRST on but the N of KEPT, whose order does not matter; -1 is none. */
+long close_all_but (int first, const int *kept, size_t n);
 __attribute__ ((noreturn)) void exit_now (int code);
 
 /* Set-up failed: tell the host the stage, the object and the errno, and end. Nothing runs half-confined. */

@@ -5,14 +5,13 @@
 #define SECBIT_NO_SETUID_FIXUP 4
 
 /* The host may have passed more than the plan speaks of, and less. */
-void
-ids_keep_descriptors (void)
+long
+ids_close_others (void)
 {
-  u32 flags = plan.ids ? plan.ids->flags : 0;
-  if (!(flags & IDS_CLAIM))
-    SYS (close, CLAIM_FD);
-  if (!(flags & IDS_OUTER))
-    SYS (close, OUTER_FD);
+  u32 flags = plan.ids ? plan.ids->flags : 0, detached = plan.mode->flags & MODE_DETACHED;
+  const int kept[] = { flags & IDS_CLAIM ? CLAIM_FD : -1, flags & IDS_OUTER ? OUTER_FD : -1,
+                       detached ? LISTEN_FD : -1, detached ? LOCK_FD : -1, detached ? NOTE_FD : -1 };
+  return close_all_but (CLAIM_FD, kept, sizeof kept / sizeof kept[0]);
 }
 
 /* The launcher, before it makes the sandbox's namespaces. */

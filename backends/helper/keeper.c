@@ -2,28 +2,6 @@
  * written here belongs to another command. */
 #include "command.h"
 
-/* Close every descriptor from FIRST on but the N of KEPT, whose order does not matter; -1 is none. */
-static long
-close_all_but (int first, const int *kept, size_t n)
-{
-  for (;;)
-    {
-      int next = -1;
-      for (size_t i = 0; i < n; i++)
-        if (kept[i] >= first && (next < 0 || kept[i] < next))
-          next = kept[i];
-      if (next < 0)
-        return SYS (close_range, first, ~0u, 0);
-      if (next > first)
-        {
-          long r = SYS (close_range, first, next - 1, 0);
-          if (r < 0)
-            return r;
-        }
-      first = next + 1;
-    }
-}
-
 /* Keep only 0, 1, 2, the status pipe, the script and the cgroup's files; everything else (control socket, other commands'
  * pipes) is closed. */
 static long

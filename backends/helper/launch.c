@@ -48,8 +48,10 @@ __attribute__ ((noreturn)) static void
 release (long pid, int gate)
 {
   /* First, so that the host can end and reap the child whatever happens next. */
-  u32 seen = (u32) pid;
-  must (send_frame (CONTROL_FD, FRAME_LAUNCHED, &seen, sizeof seen), "launch", "report");
+  u32 seen[2] = { (u32) pid, 0 }, detached = plan.mode->flags & MODE_DETACHED;
+  if (detached)
+    seen[1] = (u32) SYS0 (getppid); /* the doorkeeper */
+  must (send_frame (CONTROL_FD, FRAME_LAUNCHED, seen, detached ? 8 : 4), "launch", "report");
   ids_made ();
   if (!(plan.mode->flags & MODE_SPLIT_UID))
     write_map (pid, "/setgroups", "deny"); /* the kernel's condition for an unprivileged gid_map */

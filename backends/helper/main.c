@@ -1,10 +1,12 @@
 /* isandbox-helper: launcher and first process of a sandbox. Started by the host with a compiled plan on fd 3 and a stream
- * socket on fd 4, and 5 and 6 where the plan asks for them; reads no argument, no environment and no file that the plan does not name.
+ * socket on fd 4, and 5 to 9 where the plan asks for them (base.h); reads no argument, no environment and no file that the plan does
+ * not name.
  *
  * It decides nothing: which namespaces, mounts, rules and limits there are is the host's policy (plan.h). What it promises
  * is that it does all of the plan or nothing, and that what it reports about a command is true (protocol.h).
  */
 #include "command.h"
+#include "door.h"
 #include "setup.h"
 
 /* Nothing is inherited from the host but those descriptors: Python, for one, ignores SIGPIPE, and an ignored SIGCHLD
@@ -18,12 +20,12 @@ forget_the_host (void)
       must (SYS (rt_sigaction, signal, &standard, 0, 8), "start", "signals");
   u64 none = 0;
   must (SYS (rt_sigprocmask, SIG_SETMASK, &none, 0, 8), "start", "signal mask");
-  must (SYS (close_range, OUTER_FD + 1, ~0u, 0), "start", "close descriptors");
+  must (ids_close_others (), "start", "close descriptors");
   long null = must (SYS (openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0), "start", "/dev/null");
   for (int fd = 0; fd < 3; fd++)
     if (fd != null)
       must (SYS (dup3, null, fd, O_CLOEXEC), "start", "dup");
-  if (null > OUTER_FD)
+  if (null > 2)
     SYS (close, null);
   SYS (umask, 0);
 }
@@ -33,11 +35,11 @@ helper_main (int argc, char **argv)
 {
   (void) argc;
   (void) argv;
-  forget_the_host ();
   plan_load (PLAN_FD);
-  ids_keep_descriptors ();
+  forget_the_host ();
   if (plan.mode->flags & MODE_HOLD_IDS)
     ids_hold_namespace ();
+  door_detach ();
   /* Here, not per command: the filter may refuse to change it later, and everything inherits it. */
   if (plan.affinity)
     must (SYS (sched_setaffinity, 0, plan.affinity_len, plan.affinity), "cpus", "affinity");

@@ -178,6 +178,8 @@ plan_load (int fd)
     bad ("bytes after the plan");
   if (!plan.mode)
     bad ("no mode");
+  if ((plan.mode->flags & MODE_DETACHED) && (!plan.life || !plan.life->lifetime_ms || (plan.mode->flags & MODE_HOLD_IDS)))
+    bad ("detached, and without an end");
   if ((plan.mode->flags & MODE_NAMESPACES) && (!plan.uid_map || !plan.seccomp || !plan.landlock))
     bad ("a layer is missing");
   /* Without a user and a mount namespace of its own, root would build the new root in the host's. */

@@ -1,5 +1,7 @@
 /* The event loop of the sandbox's first process: requests, dead children, time. */
 #include "clients.h"
+#include "command.h"
+#include "door.h"
 #include "relay.h"
 #include "setup.h"
 #include "verify.h"
@@ -148,6 +150,7 @@ serve (void)
   take_signals ();
   if (plan.mode->flags & MODE_NAMESPACES)
     verify_layers (&hello);
+  door_open ();
   clients_begin (&hello);
 
   u64 look_ns = 0; /* when to watch next, while a command runs; requests and dead children in between are no reason to */

@@ -34,7 +34,7 @@ void confine_forever (void); /* capabilities, no_new_privs, Landlock, seccomp: n
 extern int landlock_abi; /* of the rules in force; 0: none */
 
 /* ids.c */
-void ids_keep_descriptors (void); /* those that the plan names */
+long ids_close_others (void);   /* descriptors that the plan does not name */
 void ids_prepare (void);          /* the launcher: the namespace above the sandbox's, and the owner of the sandbox's */
 void ids_made (void);
 u64 ids_outside (const char *map, u64 inside);

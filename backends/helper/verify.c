@@ -159,6 +159,13 @@ claimed (void)
   return plan.ids && (plan.ids->flags & IDS_CLAIM) != 0;
 }
 
+/* Whether three more descriptors belong to it: its doorkeeper's, the lock and the note. */
+static int
+is_detached (void)
+{
+  return (plan.mode->flags & MODE_DETACHED) != 0;
+}
+
 /* The number of a descriptor above the control socket that has no place there, plus one; 0: there is none. */
 static u32
 descriptor_too_many (void)
@@ -173,7 +180,8 @@ descriptor_too_many (void)
         memcpy (&length, entries + at + 16, 2);
         const char *name = (const char *) entries + at + 19;
         u32 fd = (u32) take_num (&name);
-        if (fd > CONTROL_FD && fd != (u32) directory && !(fd == CLAIM_FD && claimed ()))
+        int detached = fd >= LISTEN_FD && fd <= NOTE_FD && is_detached ();
+        if (fd > CONTROL_FD && fd != (u32) directory && !(fd == CLAIM_FD && claimed ()) && !detached)
           wrong = fd + 1;
         at += length;
       }
@@ -182,8 +190,9 @@ descriptor_too_many (void)
   return wrong || got >= 0 ? wrong : 1;
 }
 
-/* Open are /dev/null three times, the server's signals, the control socket and the lock on the ids. The number of another, plus one. From Linux 6.2
- * on the directory of descriptors has their number as its size; else they are looked at one by one. */
+/* Open are /dev/null three times, the server's signals, the control socket, the lock on the ids and what a detached sandbox has
+ * besides. The number of another, plus one. From Linux 6.2 on the directory of descriptors has their number as its size; else
+ * they are looked at one by one. */
 static u32
 descriptors_wrong (void)
 {
@@ -191,12 +200,12 @@ descriptors_wrong (void)
   for (u32 fd = 0; fd < 3; fd++)
     if (!is_null_device (fd))
       return fd + 1;
-  /* A file: where the number was free, the first descriptor of /dev/null may have got it. */
+  /* A file: nothing else can be the lock. */
   if (claimed () && (SYS (statx, CLAIM_FD, "", AT_EMPTY_PATH, STATX_BASIC, &st) < 0 || (st.mode & S_IFMT) != S_IFREG))
     return CLAIM_FD + 1;
   if (SYS (statx, AT_FDCWD, "/proc/self/fd", 0, STATX_BASIC, &st) < 0)
     return 1;
-  return st.size == CONTROL_FD + 1 + (u64) claimed () ? 0 : descriptor_too_many ();
+  return st.size == CONTROL_FD + 1 + (u64) claimed () + 3 * (u64) is_detached () ? 0 : descriptor_too_many ();
 }
 
 void

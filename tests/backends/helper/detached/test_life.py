@@ -1,0 +1,146 @@
+"""When a detached sandbox ends, whom its end spares, and that nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+from isandbox_backends._shared.answers import decode_status
+from isandbox_backends._shared.plan import Life
+from isandbox_backends._shared.protocol import Question
+from isandbox_backends._shared.requests import encode_kill
+
+pytestmark = pytest.mark.native
+
+SHUTDOWN, LIFETIME, IDLE = 1, 2, 3
+
+
+def test_before_the_release_the_creator_s_end_is_the_sandbox_s(detach: Any) -> None:
+    """A creator that is killed half-way leaves nothing, also where somebody else is connected."""
+    sandbox = detach(release=False)
+    other = sandbox.connect()
+    command = other.start("sleep", "600")
+    pids = sandbox.pid, sandbox.door
+    sandbox.creator.socket.close()
+    assert other.hear_out()[1:] == []
+    assert command.replies() == []
+    os.close(command.out)
+    assert sandbox.gone()
+    assert not any(map(psutil.pid_exists, pids))
+
+
+def test_after_the_release_it_lives_on(detach: Any) -> None:
+    """The creator's end takes its own commands along and nothing else; it can be reached again, by nobody's number."""
+    sandbox = detach()
+    command = sandbox.creator.start("sleep", "600")
+    sandbox.creator.socket.close()
+    replies = command.replies()
+    os.close(command.out)
+    assert replies[-1].fault == "cancelled"  # type: ignore[union-attr]
+    later = sandbox.connect()
+    assert later.hello().client == 1
+    assert decode_status(later.ask(Question.STATUS)).clients == 1
+    assert sandbox.alive()
+
+
+def test_nothing_of_it_is_the_host_s_child(detach: Any) -> None:
+    """The launcher ends at once; no process of the sandbox is a child of its creator, so that none becomes a zombie there."""
+    sandbox = detach()
+    me = psutil.Process()
+    assert not {sandbox.pid, sandbox.door, sandbox.launcher} & {child.pid for child in me.children(recursive=True)}
+    assert not psutil.pid_exists(sandbox.launcher)
+    if sandbox.backend == "seccomp":
+        assert psutil.Process(sandbox.pid).ppid() == sandbox.door
+        assert [child.pid for child in psutil.Process(sandbox.door).children()] == [sandbox.pid]
+
+
+@pytest.mark.parametrize("whom", ["door", "pid"])
+def test_either_process_s_end_is_the_end_of_all(detach: Any, whom: str) -> None:
+    """By SIGKILL: connections end, no command is left, the lock is free."""
+    sandbox = detach()
+    other = sandbox.connect()
+    command = other.start("sh", "-c", "echo $$; sleep 600")
+    assert os.read(command.out, 20)
+    inside = psutil.Process(sandbox.pid).children(recursive=True)
+    assert len(inside) >= 2  # a keeper and its command
+    os.kill(getattr(sandbox, whom), signal.SIGKILL)
+    other.hear_out()
+    assert sandbox.gone()
+    psutil.wait_procs(inside, timeout=30)
+    assert not [process for process in inside if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+    os.close(command.out)
+    os.close(command.status)
+
+
+def test_the_end_of_its_lifetime(detach: Any) -> None:
+    """Everybody hears why; a command that runs is no reason to go on."""
+    sandbox = detach(Life(lifetime_ms=700))
+    other = sandbox.connect()
+    command = other.start("sleep", "600")
+    assert (other.farewell(), sandbox.creator.farewell()) == (LIFETIME, LIFETIME)
+    assert command.replies() == []
+    os.close(command.out)
+    assert sandbox.gone()
+
+
+def test_a_lifetime_can_be_renewed(detach: Any) -> None:
+    """From now on, longer or shorter; the answer says how long it is."""
+    sandbox = detach(Life(lifetime_ms=1000))
+    status = decode_status(sandbox.creator.ask(Question.RENEW, 500_000))
+    assert status.lifetime_left is not None
+    assert 400 < status.lifetime_left <= 500
+    time.sleep(1.2)
+    assert sandbox.alive()
+    sandbox.creator.ask(Question.RENEW, 1)
+    assert sandbox.creator.farewell() == LIFETIME
+    assert sandbox.gone()
+
+
+def test_the_end_of_an_idle_sandbox(detach: Any) -> None:
+    """A client that is merely connected is no use of it."""
+    sandbox = detach(Life(lifetime_ms=600_000, idle_ms=500))
+    assert sandbox.connect().farewell() == IDLE
+    assert sandbox.gone()
+
+
+def test_a_sandbox_in_use_is_not_idle(detach: Any) -> None:
+    """Neither while a command runs nor while somebody asks something; the time begins with the last of both."""
+    sandbox = detach(Life(lifetime_ms=600_000, idle_ms=800))
+    client = sandbox.connect()
+    command = client.start("sleep", "2")
+    assert command.replies()[-1].wait_status == 0  # type: ignore[union-attr]
+    os.close(command.out)
+    for _ in range(6):
+        time.sleep(0.25)
+        assert decode_status(client.ask(Question.STATUS)).idle_timeout == 0.8
+    assert client.farewell() == IDLE
+
+
+def test_a_doorkeeper_that_is_stopped_for_a_while(detach: Any) -> None:
+    """Commands go on meanwhile, and clients that came in that time are let in afterwards."""
+    sandbox = detach()
+    os.kill(sandbox.door, signal.SIGSTOP)
+    late = sandbox.knock()
+    if sandbox.backend == "seccomp":
+        command = sandbox.creator.start("echo", "on")
+        assert command.output() == b"on\n"
+        command.replies()
+    os.kill(sandbox.door, signal.SIGCONT)
+    assert late.hello().client == 1
+
+
+def test_a_kill_by_a_number_that_is_no_fault_means_nothing(detach: Any) -> None:
+    """No client can have a command's end told otherwise than it was."""
+    sandbox = detach()
+    command = sandbox.creator.start("sleep", "600")
+    for number in (0, 7, 0xFFFFFFFF):
+        sandbox.creator.send(encode_kill(1, "killed")[:12] + number.to_bytes(4, "little"))
+    assert decode_status(sandbox.creator.ask(Question.STATUS)).commands == 1
+    sandbox.creator.send(encode_kill(1, "cancelled"))
+    assert command.replies()[-1].fault == "cancelled"  # type: ignore[union-attr]
+    os.close(command.out)
