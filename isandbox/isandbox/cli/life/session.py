@@ -19,9 +19,11 @@ from isandbox.errors import SandboxError
 
 if TYPE_CHECKING:
     from isandbox.cli.life.keys import DetachKeys
+    from isandbox.records import TerminalSize
     from isandbox.sync import IProcess
 
 _GENEROUS = 5.0  # seconds for a thread that has nothing more to do
+_MOMENT = 1.0  # seconds for a program to draw; one that does not notice its size need not
 
 
 class _Leave(BaseException):
@@ -52,6 +54,7 @@ class Session:
         self._process, self._keys, self._redraw = process, keys, redraw
         self._terminal = RawTerminal()
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._drawn = threading.Event()
         self._leaving: int | None = None
         self._over = False
         self._main = threading.get_ident()
@@ -69,6 +72,7 @@ class Session:
                     start()
                     for _, chunk in self._process:
                         write_all(STDOUT, chunk)
+                        self._drawn.set()
                 finally:
                     self._over = True  # from here on a signal raises nothing
         except _Leave as leave:
@@ -94,6 +98,7 @@ class Session:
             try:
                 os.close(stop)  # wakes who waits for the other end
                 self._requests.put(None)
+                self._drawn.set()
                 for thread in (typing, serving):
                     if thread.ident is not None:
                         thread.join(_GENEROUS)
@@ -131,9 +136,13 @@ class Session:
 
     def _first_size(self) -> None:
         if self._redraw and (size := terminal_size()) is not None:
-            # A terminal that is told the size it has tells nobody; one that changes makes shells and full-screen programs draw.
-            self._requests.put(lambda: self._process.resize(size.rows + 1, size.columns))
+            self._requests.put(lambda: self._have_it_drawn(size))
         self._resize()
+
+    def _have_it_drawn(self, size: TerminalSize) -> None:
+        """Shells and full-screen programs draw for a size that is another than they know; so they get one for a moment."""
+        self._process.resize(size.rows + 1, size.columns)
+        self._drawn.wait(_MOMENT)
 
     def _resize(self) -> None:
         if (size := terminal_size()) is not None:

