@@ -40,7 +40,8 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
 
     In a sandbox ID the shell is a background command of it. The detach keys, a closed terminal or SIGTERM let go of it, and
     --attach N takes it up again, with what it writes from then on. It ends with exit, or with the sandbox. The first of
-    the detach keys waits for the next one: with the default, press Ctrl-P twice for the last line of the shell's history.
+    the detach keys waits for the next one: with the default, press Ctrl-P twice for the last line of the shell's history. Without
+    detach keys (--detach-keys '') the shell is no background command, and ends with the session.
 
     Without ID the options are those of isandbox create, and the sandbox is gone when the shell ends. Several sandboxes can see
     one workspace.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from isandbox._text import plain
 from isandbox.errors import ConfigurationError, SandboxNotFoundError
@@ -11,6 +11,8 @@ from isandbox.errors import ConfigurationError, SandboxNotFoundError
 if TYPE_CHECKING:
     from isandbox.records import SandboxSummary
     from isandbox.sync import ISandbox
+
+T = TypeVar("T")
 
 SHORTEST = 4
 """Characters of a beginning that follow the backend's name."""
@@ -37,13 +39,6 @@ def match_id(text: str, ids: Iterable[str]) -> str | None:
     return found[0]
 
 
-def find_id(text: str) -> str:
-    """The whole id, by what `list_sandboxes` knows; ``text`` itself where that knows nothing of it."""
-    from isandbox.sync import list_sandboxes
-
-    return match_id(text, (one.id for one in list_sandboxes())) or text
-
-
 def find_summary(text: str) -> SandboxSummary:
     """Raises `SandboxNotFoundError`, and `ConfigurationError` as `match_id`."""
     from isandbox.sync import list_sandboxes
@@ -55,14 +50,24 @@ def find_summary(text: str) -> SandboxSummary:
     return listed[whole]
 
 
-def open_sandbox(text: str) -> ISandbox:
-    """A handle on it; leaving lets go. A whole id costs no listing. Raises as `isandbox.connect` and `match_id`."""
-    from isandbox.sync import connect
+def by_id(do: Callable[[str], T], text: str) -> tuple[str, T]:
+    """The whole id that is meant, and what ``do`` makes of it. A whole id costs no listing.
+
+    Raises what ``do`` does, and `ConfigurationError` as `match_id`.
+    """
+    from isandbox.sync import list_sandboxes
 
     try:
-        return connect(text)
+        return text, do(text)
     except (SandboxNotFoundError, ConfigurationError):
-        whole = find_id(text)
-        if whole == text:
+        whole = match_id(text, (one.id for one in list_sandboxes()))
+        if whole is None or whole == text:
             raise
-    return connect(whole)
+    return whole, do(whole)
+
+
+def open_sandbox(text: str) -> ISandbox:
+    """A handle on it; leaving lets go. Raises as `isandbox.connect` and `match_id`."""
+    from isandbox.sync import connect
+
+    return by_id(connect, text)[1]

@@ -12,7 +12,7 @@ from isandbox.cli._output import failure_line, say_object
 from isandbox.cli._report import error_object
 from isandbox.cli._streams import FAILED, STDERR, say
 from isandbox.cli.life.edge import guarded
-from isandbox.cli.life.ids import find_id, open_sandbox
+from isandbox.cli.life.ids import by_id, open_sandbox
 from isandbox.errors import SandboxError, SandboxNotFoundError
 
 _LARGEST = 64  # of Linux: SIGRTMAX
@@ -41,8 +41,7 @@ def _end(ids: Sequence[str], *, as_json: bool) -> int:
     code = 0
     for text in ids:
         try:
-            whole = find_id(text)
-            was_there = kill_sandbox(whole)
+            whole, was_there = by_id(kill_sandbox, text)
         except (SandboxError, OSError) as error:
             code = FAILED
             if as_json:

@@ -301,6 +301,12 @@ def test_terminal(stay: Stay, at: Callable[..., Any]) -> None:
         125,
         b"isandbox: -t with -i: stdin is no terminal; leave out -t to pass it as it is\n",
     )
+    screen = at(
+        "exec", "-t", stay.id, "--", "sh", "-c", "echo ready; until test \"$(stty size)\" = '41 133'; do sleep 0.05; done"
+    )
+    screen.expect(rb"ready\r+\n")
+    screen.resize(41, 133)
+    assert screen.exit_code() == 0
     done = stay.call("exec", "-t", stay.id, "sh", "-c", "test -t 0 && test -t 1 && test -t 2 && stty size")
     assert (done.returncode, done.stdout) == (0, b"24 80\r\n")
 
@@ -436,6 +442,30 @@ def test_create_json(stay: Stay) -> None:
         assert (made["lifetime"], made["idle_timeout"], made["labels"], made["type"]) == (3600, 90, {"a": "b"}, stay.type)
     finally:
         assert stay.call("kill", made["id"]).stdout.decode().strip() == made["id"]
+
+
+def test_sandbox_that_ends(stay: Stay, at: Callable[..., Any]) -> None:
+    """When the sandbox is killed, exec and shell are 125 and say that it is lost; the terminal is as it was."""
+    made = stay.call("create", "--type", stay.type, "-w", ".:rw").stdout.decode().strip()
+    screen = at("shell", made, "--", "sh", "-c", "echo ready; exec sleep 1000")
+    screen.expect(rb"ready\r\n")
+    with stay.open("exec", made, "sh", "-c", "echo ready; exec sleep 1000") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"ready\n"
+        assert stay.call("kill", made).returncode == 0
+        _, said = running.communicate(timeout=60)
+    assert (running.returncode, said.count(b"\n")) == (125, 1)
+    assert b"lost" in said
+    screen.expect(rb"isandbox: [^\r]*lost")
+    assert screen.exit_code() == 125
+    assert screen.is_as_before()
+
+
+def test_completion(stay: Stay) -> None:
+    """A shell completes the ids of sandboxes that run."""
+    words = {"_ISANDBOX_COMPLETE": "bash_complete", "COMP_WORDS": f"isandbox exec {stay.type}-", "COMP_CWORD": "2"}
+    done = stay.calls(cwd=stay.workspace, env={**stay.env, **words})
+    assert f"plain,{stay.id}".encode() in done.stdout.splitlines()
 
 
 def test_gc(stay: Stay) -> None:
