@@ -40,6 +40,11 @@ def helper_missing() -> str | None:
         return f"it needs Linux; this is {sys.platform}"
     if machine() not in ARCHITECTURES:
         return f"it is built for {' and '.join(ARCHITECTURES)}; this is {machine()}"
+    if helper_path() is None and _BINARY.is_file():
+        return (
+            f"the native helper cannot be executed where it is. Its file system is mounted noexec, or it is not for this user: {_BINARY}. "
+            "Install isandbox elsewhere, or: mount -o remount,exec (isandbox doctor says which)"
+        )
     if helper_path() is None:
         return (
             "the native helper was not built: there was no C compiler at installation. "

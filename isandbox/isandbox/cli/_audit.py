@@ -15,7 +15,7 @@ import click
 from isandbox.cli._layout import fitted
 from isandbox.cli._neutral import visible
 from isandbox.cli._output import say_failure, say_object
-from isandbox.cli._streams import FAILED, hold_standard_descriptors, say
+from isandbox.cli._streams import FAILED, STDERR, hold_standard_descriptors, say
 from isandbox.errors import SandboxError
 from isandbox.testing.containment import BackendTarget, Finding, Outcome, Probe, all_probes, run_probe
 
@@ -42,8 +42,7 @@ def audit_command(type_: str | None, *, only: Sequence[str], as_json: bool) -> i
     except (SandboxError, OSError) as error:
         return say_failure(error, as_json=as_json)
     except Exception:  # a probe's or a backend's fault; without this its exit code would be that of a leak
-        traceback.print_exc()
-        return FAILED
+        return say("\n".join(map(visible, traceback.format_exc().splitlines())), FAILED, STDERR)
 
 
 def _chosen(only: Sequence[str]) -> list[Probe]:

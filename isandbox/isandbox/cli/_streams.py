@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import signal
-import termios
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -88,6 +87,8 @@ def read_stdin() -> bytes:
 @contextlib.contextmanager
 def terminal_restored() -> Iterator[None]:
     """Leave the terminal as it was found."""
+    import termios  # where there is none, doctor still has to say what runs
+
     try:
         before = termios.tcgetattr(STDIN)
     except (OSError, termios.error):

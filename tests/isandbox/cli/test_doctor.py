@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from isandbox import BackendUnavailableError, create_sandbox
-from isandbox.cli import _doctor
-from isandbox.cli._doctor import Finding, examine, examine_default
+from isandbox.cli.doctor import backends, doctor_command
+from isandbox.cli.doctor.backends import Finding, examine, examine_default
+from isandbox.cli.doctor.show import layer_lines
+from isandbox_backends._shared.helper import helper_path
 from isandbox_backends.local import LocalBackend
 from isandbox_backends.seccomp import SeccompBackend
 
@@ -24,7 +26,7 @@ def no_helper(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def doctor(isandbox: Any, *arguments: str, **env: str) -> tuple[int, dict[str, Any]]:
-    done = isandbox("doctor", "--json", *arguments, env={"SANDBOX_TYPE": "", **env})
+    done = isandbox("doctor", "--json", "--quick", *arguments, env={"SANDBOX_TYPE": "", **env})
     return done.returncode, json.loads(done.stdout)
 
 
@@ -67,7 +69,7 @@ def test_the_platforms_own_backend(isandbox: Any) -> None:
 
 def test_layers_in_force_and_missing_are_told_apart() -> None:
     """Those in force stand in one line, with what they say beside it; each missing one has a line with its reason."""
-    lines = list(_doctor._layers({"seccomp": "enforced", "landlock": "enforced (ABI 7)", "cgroup": "absent (none here)"}))
+    lines = list(layer_lines({"seccomp": "enforced", "landlock": "enforced (ABI 7)", "cgroup": "absent (none here)"}))
     assert lines == ["    layers    seccomp, landlock (ABI 7)", "    no layer  cgroup: absent (none here)"]
 
 
@@ -75,7 +77,7 @@ def test_layers_in_force_and_missing_are_told_apart() -> None:
 def test_what_is_missing_is_said_as_create_says_it(capfd: pytest.CaptureFixture[str]) -> None:
     """Without a helper doctor prints what to install and exits with 1, create_sandbox refuses in the same words, and neither
     takes local instead."""
-    assert _doctor.doctor_command(as_json=False) == 1
+    assert doctor_command(as_json=False, quick=True) == 1
     said = capfd.readouterr().out
     with pytest.raises(BackendUnavailableError) as caught:
         create_sandbox()
@@ -108,14 +110,14 @@ def test_a_strangers_backend_is_asked_and_not_tried(monkeypatch: pytest.MonkeyPa
         def create_blocking(self, request: object) -> Any:
             made.append(request)
 
-    monkeypatch.setattr(_doctor, "load_backend", lambda name: Moon())
+    monkeypatch.setattr(backends, "load_backend", lambda name: Moon())
     assert examine("moon").reason is None
     assert (examine("moon").tried, made) == (False, [])
 
     def broken(name: str) -> None:
         raise SyntaxError("invalid syntax")
 
-    monkeypatch.setattr(_doctor, "load_backend", broken)
+    monkeypatch.setattr(backends, "load_backend", broken)
     assert examine("moon") == Finding("moon", (), "its module fails: SyntaxError: invalid syntax")
 
 
@@ -124,3 +126,41 @@ def test_help_documents_the_exit_codes(isandbox: Any) -> None:
     said = isandbox("doctor", "--help").stdout.decode()
     for word in ("0    the backend that create_sandbox() takes", "1    it cannot", "chosen_by", "weaknesses"):
         assert word in said
+
+
+@pytest.mark.native
+def test_every_quota_is_hit(isandbox: Any) -> None:
+    """Without --quick each quota of the default backend has a figure: what a command reached is below what it wanted."""
+    done = isandbox("doctor", "--json", env={"SANDBOX_TYPE": "seccomp"})
+    measured = {one["name"]: one for one in json.loads(done.stdout)["measured"]}
+    assert set(measured) == {"memory", "pids", "disk", "file_size", "open_files", "cpu_time", "output", "cpus"}
+    for name in ("memory", "pids", "disk", "file_size", "open_files", "cpu_time", "output"):
+        assert measured[name]["state"] in {"enforced", "watched"}, measured[name]
+        assert measured[name]["reached"] is not None
+    for name, word in (("pids", "pids"), ("disk", "disk"), ("cpu_time", "cpu"), ("output", "output")):
+        assert measured[name]["detail"] == f"told as {word}"
+    assert measured["pids"]["reached"] <= measured["pids"]["asked"] == 16
+    assert measured["open_files"]["reached"] == measured["open_files"]["asked"] == 32
+    assert measured["file_size"]["reached"] == measured["file_size"]["asked"]
+
+
+@pytest.mark.native
+def test_a_machine_that_is_well(isandbox: Any) -> None:
+    """Where sandboxes start no check fails, and each that warns says what to do or why nothing can be done."""
+    _, said = doctor(isandbox)
+    rows = {row["name"]: row for row in said["host"]}
+    assert [name for name, row in rows.items() if row["state"] == "fail"] == []
+    assert rows["kernel"]["state"] in {"ok", "warn"}
+    assert rows["helper"]["seen"] == f"built: {helper_path()}"
+    assert rows["landlock"]["seen"].startswith("ABI ")
+    assert said["measured"] == []
+
+
+def test_what_is_said_does_not_act_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """A reason that somebody else's backend gives is shown, not acted upon."""
+    monkeypatch.setattr(SeccompBackend, "unavailable", lambda self: "gone\x1b]0;x\x07\nnext line")
+    monkeypatch.setenv("SANDBOX_TYPE", "seccomp")
+    assert doctor_command(as_json=False, quick=True) == 1
+    said = capfd.readouterr().out
+    assert r"gone\x1b]0;x\x07 next line" in said
+    assert "\x1b" not in said

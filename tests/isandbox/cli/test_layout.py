@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from isandbox.cli import _doctor, _layout
+from isandbox.cli import _layout
 from isandbox.cli._audit import row
 from isandbox.cli._layout import Column, age, cut, display_width, table
+from isandbox.cli.doctor.show import layer_lines
 from isandbox.testing.containment import Finding
 
 LONG = Finding("A04-inherited", "a title of words " * 6, "filesystem", "BLOCKED", "a mechanism, " * 8)
@@ -30,7 +31,7 @@ def test_lines_fit_a_terminal(columns: Any, width: int) -> None:
     """No line of the audit or the doctor is wider than the terminal; what follows stands under its column."""
     columns(width)
     audit = row(LONG).splitlines()
-    layers = "\n".join(_doctor._layers({f"layer_{number}": "enforced" for number in range(40)})).splitlines()
+    layers = "\n".join(layer_lines({f"layer_{number}": "enforced" for number in range(40)})).splitlines()
     assert max(map(len, [*audit, *layers])) <= width
     assert {line[:28].strip() for line in audit[1:]} == {line[:14].strip() for line in layers[1:]} == {""}
     assert " ".join(" ".join(audit).split()) == " ".join(f"A04-inherited BLOCKED {LONG.title}: {LONG.mechanism}".split())

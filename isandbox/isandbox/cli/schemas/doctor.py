@@ -19,7 +19,7 @@ SCHEMA = document(
     default=record(
         "What create_sandbox() takes.",
         name=or_null(text("The backend.")),
-        chosen_by=text("Who chose it.", "SANDBOX_TYPE", "platform"),
+        chosen_by=text("Who chose it: platform, or the name of the setting that did, such as SANDBOX_TYPE."),
         reason=or_null(text("Why it cannot run; null when it can.")),
     ),
     backends=array(
@@ -38,6 +38,28 @@ SCHEMA = document(
             verbs=array("Optional verbs that work.", text("A verb.")),
             weaknesses=array("What it does not hold.", text("A sentence.")),
             layers=mapping("Of the sandbox that was started.", text("enforced or absent, with more in brackets.")),
+        ),
+    ),
+    measured=array(
+        "Quotas of the default backend, each hit in a sandbox; empty with --quick, or where it cannot run.",
+        record(
+            "One quota.",
+            name=text("Its name."),
+            state=text("What was found.", "enforced", "watched", "unsupported", "not enforced", "not measured"),
+            asked=or_null(number("The quota of the sandbox, in unit.")),
+            reached=or_null(number("What a command got that wanted more, in unit.")),
+            unit=text("Of both figures; empty where there are none."),
+            detail=text("How it was told, or why it was not measured."),
+        ),
+    ),
+    host=array(
+        "Checks of this machine.",
+        record(
+            "One check.",
+            name=text("Its name."),
+            state=text("What was found.", "ok", "warn", "fail", "not applicable"),
+            seen=text("What was seen."),
+            fix=text("A command to copy; empty where none is needed, or none helps."),
         ),
     ),
 )
