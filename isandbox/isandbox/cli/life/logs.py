@@ -88,11 +88,14 @@ def _copy(process: IProcess, until: Offsets | None, since: Offsets, *, raw: bool
     def enough() -> bool:
         return until is not None and reached["stdout"] >= until.stdout and reached["stderr"] >= until.stderr
 
-    if not enough():
+    if enough():
+        return
+    try:
         for name, chunk in process:
             into[name].write(chunk)
             reached[name] += len(chunk)
             if enough():
-                break
-    for outlet in into.values():
-        outlet.end()
+                return
+    finally:  # whatever is said next must not be in the command's colours
+        for outlet in into.values():
+            outlet.end()

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 def stream(process: IProcess, into: dict[str, Outlet]) -> None:
     """Every byte, to the command's end."""
-    for name, chunk in process:
-        into[name].write(chunk)
-    for outlet in into.values():
-        outlet.end()
+    try:
+        for name, chunk in process:
+            into[name].write(chunk)
+    finally:  # whatever is said next must not be in the command's colours
+        for outlet in into.values():
+            outlet.end()
 
 
 def follow(process: IProcess, signals: Signals, *, interactive: bool, show: bool, raw: bool) -> ExecResult:
