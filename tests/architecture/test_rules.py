@@ -53,7 +53,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.seccomp.identity",
         "isandbox_backends.seccomp.space",
     ),
-    "datetime": ("isandbox.testing.", "isandbox_backends._shared.start"),
+    "datetime": ("isandbox.cli.", "isandbox.testing.", "isandbox_backends._shared.start"),
     "threading": (
         "isandbox.cli.",
         "isandbox.sync._bridge",

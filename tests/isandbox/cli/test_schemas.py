@@ -97,7 +97,7 @@ def test_a_command_without_one(isandbox: Any) -> None:
     """Asking for a schema that is not there is wrong usage, and those that are there are named."""
     done = isandbox("schema", "completion")
     assert done.returncode == 2
-    assert b"audit, doctor, run" in done.stderr
+    assert ", ".join(COMMANDS) in " ".join(done.stderr.decode().split())
 
 
 def test_schemas_are_data() -> None:
@@ -107,4 +107,4 @@ def test_schemas_are_data() -> None:
         assert found is not None
         tree = ast.parse(Path(str(found.origin)).read_text(encoding="utf-8"))
         modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert modules <= {"__future__", "isandbox.cli.schemas.build"}
+        assert {name for name in modules if name and not name.startswith("isandbox.cli.schemas.")} == {"__future__"}
