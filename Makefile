@@ -34,6 +34,7 @@ lint: setup
 	$(BIN)/python scripts/contract_doc.py --check
 	$(BIN)/python scripts/backends_doc.py --check
 	$(BIN)/python scripts/cli_doc.py --check
+	$(BIN)/python scripts/configuration_doc.py --check
 
 check: lint
 	$(PYTEST) -q -m "not native and not package and not full"

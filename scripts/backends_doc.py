@@ -18,7 +18,7 @@ POLICIES = (
     *("workspace.rw", "workspace.ro", "workspace.overlay", "workspace.copy", "workspace.deny"),
     *("mounts", "network.none", "network.hosts"),
 )
-VERBS = ("pause", "resume", "snapshot", "fork", "expose", "detach", "renew")
+VERBS = ("pause", "resume", "snapshot", "fork", "expose", "detach", "lifetime", "renew")
 HEAD = """# Backends
 
 What each backend enforces, from its capability record (`info.capabilities`), and which promises of

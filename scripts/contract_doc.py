@@ -11,9 +11,11 @@ from isandbox.testing.contract.sources import INSPECT_CHECKS, REPORTS, RULES
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """# The contract
 
-What every backend promises, one test each, in `isandbox.testing.SandboxContract`. A name here is the test's name without
-`test_`. Groups whose names end with `CommandPromises`, and `FileViewPromises`, take commands to hold; `FakeSandbox` keeps the
-others among File, HostileName, Lifecycle, Cancellation and Error. Where the promises come from is in
+What every backend promises, one test each, in `isandbox.testing.SandboxContract`; the two groups whose names begin with `Detached`
+are in `DetachedContract`, which a backend that claims `detach` keeps too, and with them Lifecycle, LifecycleCommand and
+Cancellation by detached sandboxes. A name here is the test's name without `test_`. Groups whose names end with
+`CommandPromises`, and `FileViewPromises`, take commands to hold; `FakeSandbox` keeps the others among File, HostileName,
+Transfer, Lifecycle, Owned, Cancellation, Error and Detached. Where the promises come from is in
 [contract-sources.md](contract-sources.md), which backend does not keep one in [backends.md](backends.md).
 Written by `python scripts/contract_doc.py`.
 """

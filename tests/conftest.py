@@ -21,6 +21,9 @@ from isandbox.testing.containment.host import cgroups_of
 settings.register_profile("isandbox", derandomize=True, deadline=None, database=None)
 settings.load_profile("isandbox")
 
+# What the developer has set for isandbox is no part of a test, which would find it in the user's file.
+os.environ["ISANDBOX_CONFIG"] = ""
+
 # A shell without job control starts `make check &` with SIGINT ignored, nohup anything with SIGHUP ignored. The programs that
 # tests start would inherit that, and rightly not pass such signals on.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -85,11 +88,13 @@ def net_namespace(pid: int) -> str:
 
 @pytest.fixture(scope="session")
 def sandbox_tmp() -> Iterator[Path]:
-    """The temporary directory of this test session, where sandboxes put their workspaces."""
+    """The temporary directory of this test session, where sandboxes put their workspaces, and the state of those that stay."""
     with tempfile.TemporaryDirectory(prefix="tests-of-sandboxes-") as path:
         os.chmod(path, 0o711)  # noqa: S103 - sandboxes of other uids walk through it
         before, tempfile.tempdir = tempfile.tempdir, path
-        yield Path(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ISANDBOX_STATE_DIR", os.path.join(path, "state"))  # not the user's own, who has sandboxes there
+            yield Path(path)
         tempfile.tempdir = before
 
 

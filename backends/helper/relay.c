@@ -6,8 +6,7 @@
 #define TERMINAL_HOLDS (64u << 10)
 
 struct relay *relays;
-
-static u32 last_serial;
+u32 relays_kept;
 
 static void
 close_one (int *fd)
@@ -139,7 +138,7 @@ allocate (struct command *c)
   r->command = c;
   r->flags = c->start.flags;
   r->streams = r->flags & START_MERGE ? 1 : 2;
-  r->serial = r->flags & START_KEPT ? last_serial + 1 : 0;
+  r->serial = r->flags & START_KEPT ? relays_kept + 1 : 0;
   r->quota = relay_kept (r) ? c->start.output_quota : 0;
   r->started_ns = c->started_ns;
   r->status = r->sink = r->slave = r->stream[0].fd = r->stream[1].fd = -1;
@@ -193,7 +192,7 @@ relay_begin (struct command *c)
       return e;
     }
   hand_over (r, c, report, theirs);
-  last_serial += relay_kept (r);
+  relays_kept += relay_kept (r);
   r->next = relays;
   relays = r;
   return 0;

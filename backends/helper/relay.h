@@ -57,6 +57,7 @@ struct relay {
 };
 
 extern struct relay *relays; /* newest first */
+extern u32 relays_kept;      /* how many there have been: the serial of the last one */
 
 static inline int
 relay_kept (const struct relay *r)

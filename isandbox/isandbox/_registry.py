@@ -59,6 +59,10 @@ def stand_in(name: str, backend: Backend) -> Iterator[None]:
         del _STAND_INS[name]
 
 
+def standing_in(name: str) -> Backend | None:
+    return _STAND_INS.get(name)
+
+
 def is_built_in(name: str) -> bool:
     """Ours, and so on this machine: trying it reaches no service and costs nobody money."""
     return name in _BUILT_IN

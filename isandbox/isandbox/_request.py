@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from isandbox._life import check_life, refuse_unsupported_life
 from isandbox._registry import load_backend
-from isandbox._settings import default_type
+from isandbox._settings import UnsetNumber, UnsetText, default_type, read_settings
 from isandbox._text import shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    from isandbox._settings import Settings
     from isandbox.backend import Backend
     from isandbox.events import EventSink
     from isandbox.policy import Capabilities, Isolation, Mount, Workspace
@@ -29,6 +30,9 @@ _OPTIONS = (
     *("labels", "min_isolation", "waive", "policy", "on_event"),
     *("lifetime", "idle_timeout", "detached", "idempotency_key"),
 )
+# What stands in a signature when nobody has said anything: a setting is stronger, and any value of the caller's stronger still.
+_START_TIMEOUT: float = UnsetNumber(START_TIMEOUT_DEFAULT)
+_MIN_ISOLATION: Isolation = UnsetText("none")  # type: ignore[assignment] # it is that text
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -47,11 +51,11 @@ def make_request(
     env: Mapping[str, str] | None = None,
     quotas: Quotas | None = None,
     network: Iterable[str] | None = None,
-    start_timeout: float = START_TIMEOUT_DEFAULT,
+    start_timeout: float = _START_TIMEOUT,
     labels: Mapping[str, str] | None = None,
-    min_isolation: Isolation = "none",
+    min_isolation: Isolation = _MIN_ISOLATION,
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
     lifetime: float | None = None,
     idle_timeout: float | None = None,
@@ -61,11 +65,17 @@ def make_request(
 ) -> tuple[Backend, CreateRequest]:
     """Check every option against the backend that will have to honour it.
 
-    Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in the message) and
-    `BackendUnavailableError`.
+    What is not given is taken from the settings. Raises `ConfigurationError`, `UnsupportedError` (option, backend and a way out in
+    the message) and `BackendUnavailableError`.
     """
-    backend = load_backend(default_type() if type is None else type)
-    request = request_for(
+    settings, origins = read_settings(), dict[str, str]()
+    backend = load_backend(type) if type is not None else _default_backend(settings)
+    if settings.values:
+        from isandbox._settings.apply import applied
+
+        now = applied(settings, quotas, start_timeout, min_isolation, whole=policy is not None)
+        quotas, start_timeout, min_isolation, origins = now.quotas, now.start_timeout, now.min_isolation, now.origins
+    request = _attributed(origins, request_for)(
         backend,
         workspace=workspace,
         mounts=mounts,
@@ -87,6 +97,33 @@ def make_request(
     return backend, request
 
 
+def _default_backend(settings: Settings) -> Backend:
+    return _attributed(settings.origins, load_backend, "type")(default_type())
+
+
+def _attributed(origins: Mapping[str, str], function: Callable[P, R], key: str = "") -> Callable[P, R]:
+    """Its errors say who asked for what cannot be had, when the caller did not: a variable or a file."""
+    if not origins:
+        return function
+
+    def attributed(*arguments: P.args, **options: P.kwargs) -> R:
+        try:
+            return function(*arguments, **options)
+        except (UnsupportedError, ConfigurationError) as error:
+            origin = origins.get(key or getattr(error, "option", ""))
+            if origin is not None:
+                error.args = (f"{error} (asked for by {origin})",)
+            raise
+
+    return attributed
+
+
+def _load_policy(path: object) -> Policy:
+    if not isinstance(path, str) and not hasattr(path, "__fspath__"):
+        raise ConfigurationError(f"policy: a Policy record, or the path of a file, not {path.__class__.__name__}")
+    return Policy.load(path)
+
+
 def request_for(
     backend: Backend,
     *,
@@ -99,7 +136,7 @@ def request_for(
     labels: Mapping[str, str] | None = None,
     min_isolation: Isolation = "none",
     waive: Iterable[str] = (),
-    policy: Policy | None = None,
+    policy: Policy | str | os.PathLike[str] | None = None,
     on_event: EventSink | None = None,
     lifetime: float | None = None,
     idle_timeout: float | None = None,
@@ -108,6 +145,9 @@ def request_for(
     **backend_options: Any,
 ) -> CreateRequest:
     """`make_request` for a backend that is at hand, and needs no name."""
+    parts = workspace is not None or mounts or env or quotas or network is not None or waive
+    if policy is not None and parts:
+        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
     if policy is None:
         policy = Policy(
             workspace=as_workspace(workspace),
@@ -118,9 +158,7 @@ def request_for(
             waive=frozenset(check_texts((waive,) if isinstance(waive, str) else waive, "waive", "names")),
         )
     elif not isinstance(policy, Policy):
-        raise ConfigurationError(f"policy: a Policy record, not {policy.__class__.__name__}")
-    elif workspace is not None or mounts or env or quotas or network is not None or waive:
-        raise ConfigurationError("policy= is the whole policy; give workspace, mounts, env, quotas, network or waive in it")
+        policy = _load_policy(policy)
     number = isinstance(start_timeout, (int, float)) and not isinstance(start_timeout, bool)
     if not number or not 0 < start_timeout <= 86_400:  # false for NaN too
         raise ConfigurationError(f"start_timeout: seconds above 0 and at most a day, not {shown(start_timeout)}")

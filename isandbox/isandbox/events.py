@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EventKind = Literal["created", "exec_started", "exec_ended", "transfer", "closed", "lost"]
+EventKind = Literal["created", "connected", "exec_started", "exec_ended", "transfer", "detached", "closed", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """``kind`` says what happened to ``sandbox_id``; ``data`` holds plain values, never an argv, a value of an environment
     variable, a command's output, a file's name or its content.
+
+    ``connected`` and ``detached`` begin and end what a handle on a sandbox that goes on hears.
 
     ``transfer`` comes from an upload or download, after every 8 MiB or 256 files and at its end: ``direction``, ``files`` and
     ``bytes`` moved so far, ``total_files``, ``total_bytes``, and ``done``.

@@ -31,6 +31,8 @@ HEAVY = [
     "importlib.metadata",
     "isandbox_backends",
     "rich",
+    "tomllib",
+    "difflib",
 ]
 
 

@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from isandbox import ConfigurationError, Event, ExecResult, ExecTimeoutError, Quotas, SandboxClosedError, UnsupportedError
 from isandbox.testing import FakeSandbox, ThroughSync
+from isandbox.testing.contract.base import Contract
 from isandbox.testing.contract.cancellation import CancellationPromises
+from isandbox.testing.contract.detached import Detached, DetachedPromises
 from isandbox.testing.contract.errors import ErrorPromises
 from isandbox.testing.contract.files import FilePromises
 from isandbox.testing.contract.lifecycle import LifecyclePromises
 from isandbox.testing.contract.names import HostileNamePromises
+from isandbox.testing.contract.owned import OwnedPromises
 from isandbox.testing.contract.transfers import TransferPromises
 from isandbox.testing.fake import UnscriptedCommandError
 
 
-class TestFake(FilePromises, HostileNamePromises, TransferPromises, LifecyclePromises, CancellationPromises, ErrorPromises):
-    """Every group that needs no command, as it stands."""
-
+class Fakes(Contract):
     @classmethod
     def create(cls, **options: Any) -> Any:
         return FakeSandbox.create(**options)
 
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def _installed(cls) -> Iterator[None]:
+        with FakeSandbox.installed():
+            yield
+
+
+class TestFake(
+    Fakes,
+    FilePromises,
+    HostileNamePromises,
+    TransferPromises,
+    LifecyclePromises,
+    OwnedPromises,
+    CancellationPromises,
+    ErrorPromises,
+):
+    """Every group that needs no command, as it stands."""
+
 
 class TestFakeBlocking(ThroughSync, TestFake):
     """The same promises through `isandbox.sync`, which reaches a fake by its event-loop thread."""
+
+
+class TestFakeDetached(Detached, LifecyclePromises, CancellationPromises, DetachedPromises, Fakes):
+    """A fake that stays, in this process."""
+
+
+class TestFakeDetachedBlocking(ThroughSync, TestFakeDetached):
+    """The same promises through `isandbox.sync`."""
 
 
 async def test_scripted_answers() -> None:

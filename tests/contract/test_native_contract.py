@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from isandbox import ISandbox, create_sandbox
-from isandbox.testing import SandboxContract
+from isandbox.testing import DetachedContract, SandboxContract
 from isandbox.testing.contract import ThroughSync, gaps_of
 from isandbox.testing.contract.base import Contract
 from isandbox.testing.contract.limits import LimitPromises
@@ -83,6 +83,28 @@ if os.geteuid() != 0 and isinstance(find_grant(), Grant):  # TestSeccomp has one
         @classmethod
         def create(cls, **options: Any) -> Any:
             return create_sandbox("seccomp", **{"ids": "single", **options})
+
+
+class TestSeccompDetached(DetachedContract, Native):
+    """Sandboxes that stay."""
+
+    backend = "seccomp"
+    gaps = gaps_of("seccomp")
+
+
+class TestSeccompDetachedBlocking(ThroughSync, TestSeccompDetached):
+    """The same promises through `isandbox.sync`."""
+
+
+class TestLocalDetached(DetachedContract, Native):
+    """Sandboxes that stay, without isolation."""
+
+    backend = "local"
+    gaps = gaps_of("local")
+
+
+class TestLocalDetachedBlocking(ThroughSync, TestLocalDetached):
+    """The same promises through `isandbox.sync`."""
 
 
 class TestLocal(NativeContract):

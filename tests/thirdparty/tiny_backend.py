@@ -64,7 +64,7 @@ class TinySandbox(FakeSandbox):
     capabilities = CAPABILITIES
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
-        self._check_open()
+        self.check_open()
         argv = spec.argv if spec.script is None else ("/bin/sh", "-c", spec.script)
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(

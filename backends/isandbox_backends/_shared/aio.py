@@ -128,6 +128,10 @@ class AsyncProcess(IProcess):
             self._loop.remove_reader(fd)
 
     def _take_status(self) -> None:
+        if self._client.closed and not self._exchange.exited:  # what is reported from now on is the end that closing gave it
+            self._exchange.give_up()
+            self._after()
+            return
         data = os.read(self._ends.status, 4096)
         if not data:
             self._loop.remove_reader(self._ends.status)

@@ -24,9 +24,9 @@ from isandbox_backends._shared.protocol import Question, StartStage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from isandbox_backends._shared.core import Core
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
-    from isandbox_backends._shared.native import Core
 
 
 class AsyncKeptVerbs(ISandbox):

@@ -212,8 +212,11 @@ class HelperLink(ABC):
             while self._farewell is None and not self._closed and (data := os.read(self._socket.fileno(), 4096)):
                 for reply in self._decoder.feed(data):
                     if isinstance(reply, Goodbye):
-                        self._farewell = _FAREWELLS[reply.reason]
+                        self.take_farewell(reply)
         return self._farewell
+
+    def take_farewell(self, reply: Goodbye) -> None:
+        self._farewell = _FAREWELLS[reply.reason]
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the descriptors. The parent's helper is not told."""

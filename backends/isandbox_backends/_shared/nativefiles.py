@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from isandbox.events import EventKind
     from isandbox.records import FileInfo
     from isandbox_backends._shared.aio import AsyncProcess
+    from isandbox_backends._shared.core import Core
     from isandbox_backends._shared.endpoints import Endpoints
     from isandbox_backends._shared.exchange import Exchange
     from isandbox_backends._shared.fileverbs import FileCall
-    from isandbox_backends._shared.native import Core
 
 T = TypeVar("T")
 

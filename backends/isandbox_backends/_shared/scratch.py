@@ -21,7 +21,7 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
 
     Its name says that it ends with this process, or with the sandbox ``id``, which outlives it.
     """
-    path = scratch_path(id or _name())
+    path = scratch_path(id or f"{current_process()}-{secrets.token_hex(8)}")
     try:
         os.mkdir(path, 0o700)
         for name in inside:
@@ -39,13 +39,6 @@ def make_scratch(*inside: str, id: str | None = None) -> str:
 def scratch_path(name: str) -> str:
     """Where the directory of this name is, or will be."""
     return os.path.join(os.path.realpath(tempfile.gettempdir()), f"isandbox-{name}")
-
-
-def _name() -> str:
-    try:
-        return f"{current_process()}-{secrets.token_hex(8)}"
-    except OSError:  # no /proc: what this process leaves is nobody's to remove
-        return secrets.token_hex(8)
 
 
 def remove_dead_scratch(directory: str | None = None, processes: Processes = PROC) -> tuple[str, ...]:

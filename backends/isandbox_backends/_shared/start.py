@@ -16,9 +16,10 @@ from isandbox._state.owner import current_process
 from isandbox.errors import SandboxError
 from isandbox.records import SandboxInfo
 from isandbox_backends._shared.client import HelperClient, HelperStartError
+from isandbox_backends._shared.core import Core, milliseconds
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.holding import NO_HOLDING, Holding
-from isandbox_backends._shared.native import AsyncNative, BlockingNative, Core, milliseconds
+from isandbox_backends._shared.native import AsyncNative, BlockingNative
 from isandbox_backends._shared.plan import Life
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _undo(blueprint: Blueprint) -> Iterator[tuple[HelperClient, SandboxGroup | N
     group: SandboxGroup | None = None
     try:
         group = blueprint.holding.make(blueprint.backend)
-        names = (blueprint.id, *_owner())
+        names = (blueprint.id, str(current_process()))
         client = HelperClient(blueprint.program(), blueprint.all_records(), blueprint.inherited, names=names)
         yield client, group
     except BaseException as error:
@@ -189,14 +190,6 @@ def _created(blueprint: Blueprint, client: HelperClient, group: SandboxGroup | N
     core = blueprint.core(client, group, Core)
     core.emit("created", backend=blueprint.backend)
     return core
-
-
-def _owner() -> tuple[str, ...]:
-    """Whose the sandbox is, for who looks at processes; nothing where a process cannot be named."""
-    try:
-        return (str(current_process()),)
-    except OSError:
-        return ()
 
 
 def _cgroup_layer(group: SandboxGroup | None, holding: Holding) -> str:

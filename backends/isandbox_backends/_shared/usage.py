@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import psutil
 
-from isandbox.errors import SandboxLostError
 from isandbox.records import Metrics
 
 _KEEPER = "isandbox-keeper"  # backends/helper/keeper.c names itself so; 15 characters, all that the kernel keeps
 
 
-def tree_metrics(pid: int) -> Metrics:
-    """The tree below ``pid``, which is the helper: it and its keepers, which share its memory, do not count."""
+def tree_metrics(pid: int) -> Metrics | None:
+    """The tree below ``pid``, which is the helper: it and its keepers, which share its memory, do not count. ``None``: it ended."""
     try:
         root = psutil.Process(pid)
         if root.status() == psutil.STATUS_ZOMBIE:  # nobody reaps it before the sandbox is closed
-            raise SandboxLostError("the sandbox is gone: its first process has ended")
+            return None
         tree = root.children(recursive=True)
-    except psutil.NoSuchProcess as error:
-        raise SandboxLostError("the sandbox is gone: its first process has ended") from error
+    except psutil.NoSuchProcess:
+        return None
     count, cpu, memory = 0, 0.0, 0
     for process in tree:
         try:

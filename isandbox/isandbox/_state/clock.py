@@ -25,7 +25,7 @@ class Clock(Protocol):
 class MachineClock:
     def now(self) -> Moment:
         clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-        return Moment(time.time(), boot_id(), time.clock_gettime(clock))
+        return Moment(max(time.time(), 0.0), boot_id(), time.clock_gettime(clock))
 
 
 MACHINE = MachineClock()

@@ -98,6 +98,7 @@ class Database:
 
         uri = f"file:/proc/self/fd/{self.directory.fd}/{self.name}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        connection.text_factory = _decoded
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -172,3 +173,11 @@ class Database:
             f"{plain(self.path)}: {what}. It was left as it is: move it away, and detached sandboxes that still run are unknown "
             f"until their lifetime ends"
         )
+
+
+def _decoded(raw: bytes) -> str | bytes:
+    """SQLite does not check what is in a TEXT: a value that is none stays bytes, and only its row is damaged."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw

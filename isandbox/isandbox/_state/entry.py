@@ -16,7 +16,7 @@ from isandbox._state.owner import OwnerRecord, parse_owner
 
 State = Literal["starting", "running", "ended"]
 
-# What a row may hold. Nobody asks for more; a forged row shall not cost memory either.
+# What a row may hold: more than anybody asks for.
 _TEXT_MOST = 1 << 20
 _SECONDS_MOST = float(2**53)
 PREFIX = "isandbox-"
@@ -153,9 +153,17 @@ def _digest(raw: Mapping[str, object], name: str) -> str | None:
 
 def _labels(raw: Mapping[str, object]) -> Mapping[str, str]:
     found = _json(raw, "labels")
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+    if not isinstance(found, dict) or not all(_is_text(text) for pair in found.items() for text in pair):
         raise ValueError("labels are no texts by name")
     return MappingProxyType(found)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be written out: JSON may hold halves of surrogate pairs."""
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
 
 
 def _resources(raw: Mapping[str, object]) -> Resources:
@@ -178,7 +186,8 @@ def _paths(value: object) -> tuple[str, ...]:
 
 
 def _json(raw: Mapping[str, object], name: str) -> object:
+    text = _text(raw, name)
     try:
-        return json.loads(_text(raw, name))
+        return json.loads(text)
     except (ValueError, RecursionError):  # its message would hold the text
         raise ValueError(f"{name} is no JSON") from None

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 Fate = Literal["alive", "dead", "elsewhere"]
+Machine = Literal["here", "before", "elsewhere"]
 
 # The number that Linux gives to the first of the time namespaces (PROC_TIME_INIT_INO in include/linux/proc_ns.h).
 _FIRST_TIME_NAMESPACE = 0xEFFFFFFA
+NOBODYS = 0  # no namespace has this number
 _APPLICATION = b"isandbox state"
 _PROCESS = re.compile(r"([0-9]{1,20})-([1-9][0-9]{0,9})-([0-9]{1,20})", re.ASCII)
 _RECORD = re.compile(r"([0-9a-f]{16})?\.([0-9a-f]{32})?\.([0-9-]+)", re.ASCII)
@@ -62,8 +64,11 @@ class Proc:
 
     def namespace(self) -> int:
         """The pid namespace's inode. In a time namespace of its own a process sees start times that nobody else sees: there it
-        is joined with that one's inode, so that the two sides do not judge each other.
+        is joined with that one's inode, so that the two sides do not judge each other. Where /proc is another pid namespace's,
+        as after ``unshare --pid`` alone, its numbers are other processes: that is an `OSError`.
         """
+        if os.readlink("/proc/self") != str(os.getpid()):
+            raise FileNotFoundError("/proc belongs to another pid namespace")
         number = os.stat("/proc/self/ns/pid").st_ino
         try:
             time = os.stat("/proc/self/ns/time").st_ino
@@ -126,18 +131,26 @@ def process_fate(process: ProcessName, processes: Processes = PROC) -> Fate:
     return "dead" if ended or start != process.start else "alive"
 
 
+def machine_of(owner: OwnerRecord, here: OwnerRecord) -> Machine:
+    """Whether the owner's machine is the one of ``here``, as it runs now; that one before it was last started; or elsewhere.
+
+    Two boots never have the same id, so that one which is equal says "here, now", whatever the host's id is: containers of one
+    machine have different ones. A machine that does not tell its name or its boot is elsewhere.
+    """
+    if owner.boot and owner.boot == here.boot:
+        return "here"
+    return "before" if owner.boot and here.boot and owner.host and owner.host == here.host else "elsewhere"
+
+
 def owner_fate(owner: OwnerRecord, here: OwnerRecord, processes: Processes = PROC) -> Fate:
     """Judged from ``here``, which is `current_owner` of this process. Does not raise `OSError`.
 
-    Two boots never have the same id, so that one which is equal says "this machine, now", whatever the host's id is: containers
-    of one machine have different ones. Another boot of this host has ended with all its processes. Another host, or one that does
-    not tell its name, is elsewhere: nothing of its owners can be seen from here.
+    Another boot of this host has ended with all its processes. Of another host nothing can be seen from here.
     """
-    if owner.boot and owner.boot == here.boot:
+    machine = machine_of(owner, here)
+    if machine == "here":
         return process_fate(owner.process, processes)
-    if owner.boot and here.boot and owner.host and owner.host == here.host:
-        return "dead"
-    return "elsewhere"
+    return "dead" if machine == "before" else "elsewhere"
 
 
 def _start_and_end(stat: str) -> tuple[int, bool]:
@@ -151,23 +164,27 @@ def _start_and_end(stat: str) -> tuple[int, bool]:
 
 def name_process(pid: int, processes: Processes = PROC) -> ProcessName | None:
     """The name of a process that is there now; ``None`` when it is not. Raises `OSError` when it cannot be told."""
-    text = processes.stat(pid)
-    return None if text is None else ProcessName(processes.namespace(), pid, _start_and_end(text)[0])
+    namespace, text = processes.namespace(), processes.stat(pid)
+    return None if text is None else ProcessName(namespace, pid, _start_and_end(text)[0])
 
 
 def current_process() -> ProcessName:
-    """This process, looked up once and again after a fork. Raises `OSError` without a /proc."""
+    """This process, looked up once and again after a fork. Where that cannot be told, a name that nobody ever takes for dead."""
+    pid = os.getpid()
     found = _CURRENT.get("process")
-    if found is None or found.pid != os.getpid():
-        found = name_process(os.getpid())
+    if found is None or found.pid != pid:
+        try:
+            found = name_process(pid)
+        except (OSError, ValueError, IndexError):
+            found = None
         if found is None:
-            raise FileNotFoundError("/proc does not show this process")
+            return ProcessName(NOBODYS, pid, 0)
         _CURRENT["process"] = found
     return found
 
 
 def current_owner() -> OwnerRecord:
-    """The full record of this process. Raises `OSError` without a /proc."""
+    """The full record of this process."""
     return OwnerRecord(host_id(), boot_id(), current_process())
 
 

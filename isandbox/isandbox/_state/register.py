@@ -17,7 +17,7 @@ from isandbox._state.database import Database
 from isandbox._state.directory import StateDirectory
 from isandbox._state.entry import COLUMNS, Entry, Resources, from_row, to_row
 from isandbox._state.ids import backend_of
-from isandbox._state.owner import OwnerRecord, current_owner, owner_fate
+from isandbox._state.owner import OwnerRecord, current_owner, machine_of, owner_fate
 from isandbox._text import plain
 from isandbox.errors import ConfigurationError, StateError
 
@@ -90,8 +90,8 @@ class Register:
 
         **Key.** When another sandbox has it, that one's entry is returned instead, whatever its state, and nothing is entered:
         compare the ids. Of any number that begin at once with one key, one gets it. An entry whose creator died before the
-        sandbox was running has lost its key: that sandbox never was. Raises `ConfigurationError` when the one that has the
-        key was made with other options.
+        sandbox was running has lost its key: that sandbox never was. So has, after a day, one whose creator is in another pid
+        namespace. Raises `ConfigurationError` when the one that has the key was made with other options.
         """
         backend = _backend(id)
         creator = current_owner() if creator is None else creator
@@ -108,14 +108,17 @@ class Register:
         )
         if key is not None:
             entry = replace(entry, key=key.key, options=key.options)
-        from_row(to_row(entry))  # what could not be read again is not written
+        try:
+            from_row(to_row(entry))  # what could not be read again is not written
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(f"a sandbox that cannot be registered: {error}") from error
         with self._database.writing() as connection:
             if key is not None:
                 holder = self._one(connection, "key", key.key)
                 if holder is not None and not self._never_was(holder):
                     return _same_options(holder, key)
                 if holder is not None:
-                    self._end(connection, replace(holder, key=None, options=None))
+                    self._end(connection, holder)
             if self._one(connection, "id", id) is not None:
                 raise StateError(f"{plain(self.path)}: there is a sandbox {id} already")
             connection.execute(_INSERT, to_row(entry))
@@ -143,7 +146,9 @@ class Register:
         return entry
 
     def ended(self, id: str) -> bool:
-        """The sandbox has ended. True when the register did not know that before; an id that is not there is fine."""
+        """The sandbox has ended; one that was still starting gives its key back. True when the register did not know that before;
+        an id that is not there is fine.
+        """
         with self._database.writing() as connection:
             entry = self._one(connection, "id", id)
             if entry is None or entry.state == "ended":
@@ -189,9 +194,19 @@ class Register:
         return tuple(old)
 
     def _never_was(self, entry: Entry) -> bool:
-        return entry.state == "starting" and owner_fate(entry.creator, current_owner()) == "dead"
+        if entry.state != "starting":
+            return False
+        here = current_owner()
+        fate = owner_fate(entry.creator, here)
+        if (
+            fate == "elsewhere" and machine_of(entry.creator, here) == "here"
+        ):  # a container that may be gone with its processes
+            return elapsed(entry.created, self._clock.now()) >= KEPT_SECONDS
+        return fate == "dead"
 
     def _end(self, connection: sqlite3.Connection, entry: Entry) -> None:
+        if entry.state == "starting":  # it never was: its key is free
+            entry = replace(entry, key=None, options=None)
         self._write(connection, replace(entry, state="ended", ended=self._clock.now()))
 
     @staticmethod
@@ -211,7 +226,8 @@ class Register:
         except ValueError as error:
             shown = plain(str(row[0])[:100])
             raise StateError(
-                f"{plain(self.path)}: the record of {shown} is damaged ({error}): somebody has changed it. It was left as it is"
+                f"{plain(self.path)}: the record of {shown} is damaged ({error}): something else has written to it. "
+                f"It was left as it is; delete that row, or move the file away"
             ) from error
 
 

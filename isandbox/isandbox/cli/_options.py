@@ -33,6 +33,8 @@ class RunOptions:
     disk: str | None = None
     timeout: float | None = None
     waive: tuple[str, ...] = ()
+    policy: str | None = None
+    """A file that says everything that the other options would; only ``env`` goes with it."""
     toolchain: bool = True
     json: bool = False
     raw: bool = False
@@ -47,9 +49,17 @@ def parse_options(
     type_: str | None,
     toolchain: str,
     json_: bool,
+    policy: str | None = None,
     **plain: Any,
 ) -> RunOptions:
-    """Raises `click.BadParameter` for what is not of the documented form."""
+    """Raises `click.UsageError` for what is not of the documented form, and for ``--policy`` beside what it replaces."""
+    if policy is not None:
+        given = {
+            "-w": workspace,
+            "--mount": mounts,
+            **{f"--{name}": plain.get(name) for name in ("cpus", "memory", "pids", "disk", "waive")},
+        }
+        check_alone([name for name, value in given.items() if value not in (None, (), [])])
     try:
         host = read_host()
     except FileNotFoundError as error:
@@ -65,8 +75,15 @@ def parse_options(
         type=type_,
         toolchain=toolchain == "auto",
         json=json_,
+        policy=None if policy is None else os.path.join(host.cwd, policy),
         **plain,
     )
+
+
+def check_alone(beside: Sequence[str]) -> None:
+    """Two sources for one thing are refused, as `create_sandbox` does."""
+    if beside:
+        raise click.UsageError(f"--policy is the whole policy; leave out {', '.join(beside)}, or write it into the file")
 
 
 def split_mount(text: str) -> tuple[str, str, str]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from isandbox._registry import load_backend
-from isandbox._settings import default_type
+from isandbox._settings import default_type, read_settings
 from isandbox._text import plain
 from isandbox.cli.toolchain import Toolchain, find_toolchain, hidden_program, on_host_path, within
 from isandbox.errors import ConfigurationError
-from isandbox.policy import Mount, Quotas, Workspace, resolve_source
+from isandbox.policy import Mount, Policy, Quotas, Workspace, resolve_source
 
 if TYPE_CHECKING:
     from isandbox.cli._host import Host
@@ -39,6 +39,8 @@ class Prepared:
 def prepare(options: RunOptions) -> Prepared:
     """Raises `ConfigurationError`, also for a workspace that would show a home directory, and `BackendUnavailableError`."""
     name = options.type or default_type()
+    if options.policy is not None:
+        return _by_policy(options, options.policy, name)
     isolation = load_backend(name).capabilities().isolation
     workspace = workspace_path(options.workspace, options.host)
     quotas = _quotas(options)
@@ -58,7 +60,7 @@ def prepare(options: RunOptions) -> Prepared:
             "waive": options.waive,
         },
         timeout=options.timeout,
-        memory=quotas.size("memory"),
+        memory=_memory(quotas),
         hidden=toolchain.hidden,
     )
 
@@ -81,6 +83,32 @@ def _toolchain(options: RunOptions, isolation: Isolation, workspace: str) -> Too
     if options.toolchain:
         return find_toolchain(argv0, host, workspace, WORKSPACE_INSIDE)
     return Toolchain(argv0, hidden=hidden_program(argv0, host, workspace, WORKSPACE_INSIDE))
+
+
+def _by_policy(options: RunOptions, path: str, name: str) -> Prepared:
+    """The file says what the command sees: no current directory and no toolchain is added to it. Variables are, by ``--env``."""
+    policy = Policy.load(path)
+    if both := sorted(policy.env.keys() & options.env.keys()):
+        raise ConfigurationError(f"--env {plain(both[0])}: {plain(path)} sets it too; leave it out of one of them")
+    if policy.workspace is not None:
+        policy = replace(policy, workspace=replace(policy.workspace, path=workspace_path(policy.workspace.path, options.host)))
+    return Prepared(
+        type=name,
+        argv=options.argv,
+        sandbox={"policy": replace(policy, env={**policy.env, **options.env})},
+        timeout=options.timeout,
+        memory=policy.quotas.size("memory"),
+    )
+
+
+def _memory(quotas: Quotas) -> int | None:
+    """The quota that will hold, for the message about it: the user's settings may have one."""
+    settings = read_settings()
+    if settings.values:
+        from isandbox._settings.apply import with_quotas
+
+        quotas, _ = with_quotas(settings, quotas)
+    return quotas.size("memory")
 
 
 def workspace_path(path: str, host: Host) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Isolation = Literal["none", "unknown", "os", "container", "userkernel", "vm"]
 
 # "unknown" fails every minimum: it is what a remote of unverified strength reports.
-_LADDER = ("none", "os", "container", "userkernel", "vm")
+LADDER = ("none", "os", "container", "userkernel", "vm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class Capabilities:
 
 def meets(isolation: Isolation, minimum: Isolation) -> bool:
     """Whether ``isolation`` is at least ``minimum`` on the ladder none < os < container < userkernel < vm."""
-    if minimum not in _LADDER:
-        raise ConfigurationError(f"min_isolation: one of {', '.join(_LADDER)}, not {minimum!r}")
+    if minimum not in LADDER:
+        raise ConfigurationError(f"min_isolation: one of {', '.join(LADDER)}, not {minimum!r}")
     if minimum == "none":
         return True
-    return isolation in _LADDER and _LADDER.index(isolation) >= _LADDER.index(minimum)
+    return isolation in LADDER and LADDER.index(isolation) >= LADDER.index(minimum)

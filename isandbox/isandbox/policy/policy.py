@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from isandbox.policy.explain import Explanation, Operation
+
 # An environment of the kernel's own limit for argv and environment together would leave no room for a command.
 _ENV_LIMIT = 1 << 20
 # Linux: MAX_ARG_STRLEN. "NAME=value" and its NUL are one string to the kernel; a longer one cannot be passed at all.
@@ -82,6 +84,48 @@ class Policy:
                 first, second = sorted((seen[mount.target], mount.source))
                 raise ConfigurationError(f"mounts: two mounts at {plain(mount.target)}: {plain(first)} and {plain(second)}")
             seen[mount.target] = mount.source
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """The policy in a TOML file: the fields of this record under their own names.
+
+        The tables are ``[workspace]``, ``[[mounts]]``, ``[env]`` and ``[quotas]``, where ``"none"`` is no limit. Relative paths begin at
+        the file's directory. A path that begins with ``~`` is refused, and so is any key that is not known. The file is a regular
+        one of at most 2 MiB. Raises `ConfigurationError` with the file, the key and what is allowed; never with a value of ``env``.
+        """
+        from isandbox.policy.text import load
+
+        return load(path)
+
+    @classmethod
+    def loads(cls, text: str) -> Policy:
+        """The same from a text. Relative paths stay as they are, and so begin at the current directory."""
+        from isandbox._toml import parse
+        from isandbox.policy.text import build
+
+        if not isinstance(text, str):
+            raise ConfigurationError(f"policy: a text of TOML, not {type(text).__name__}")
+        return build(parse(text, "policy"), "policy", None)
+
+    def to_toml(self) -> str:
+        """A text from which `loads` makes an equal policy. It holds the values of ``env``: treat it as a secret if they are.
+
+        Raises `ConfigurationError` for what TOML cannot hold (bytes that are not UTF-8), and for a path that begins with ``~``.
+        """
+        from isandbox.policy.writing import to_toml
+
+        return to_toml(self)
+
+    def explain(self, operation: Operation, target: str) -> Explanation:
+        """Whether this policy lets a command do something, and by which of its lines. Nothing is looked up.
+
+        ``"read"`` and ``"write"`` take a path as commands see it where a backend has a mount view of its own: absolute, or relative
+        to the workspace at ``/workspace``; links are not followed. ``"connect"`` takes a host, or ``host:port``. Whether a
+        backend can hold the line is in its capability record. Raises `ConfigurationError` for another operation.
+        """
+        from isandbox.policy.explain import explain
+
+        return explain(self, operation, target)
 
     def __reduce__(self) -> tuple[object, ...]:
         env = dict(self.env)

@@ -7,13 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from isandbox.testing.contract import Contract as Contract
+    from isandbox.testing.contract import DetachedContract as DetachedContract
     from isandbox.testing.contract import Gap as Gap
     from isandbox.testing.contract import SandboxContract as SandboxContract
     from isandbox.testing.contract import ThroughSync as ThroughSync
     from isandbox.testing.fake import FakeSandbox as FakeSandbox
 
-__all__ = ["FakeSandbox", "Gap", "SandboxContract", "ThroughSync"]
-_HOME = {"FakeSandbox": "fake", "Gap": "contract", "SandboxContract": "contract", "ThroughSync": "contract"}
+__all__ = ["Contract", "DetachedContract", "FakeSandbox", "Gap", "SandboxContract", "ThroughSync"]
+_HOME = {"FakeSandbox": "fake", **{name: "contract" for name in __all__ if name != "FakeSandbox"}}
 
 
 def __getattr__(name: str) -> Any:

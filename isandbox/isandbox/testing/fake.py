@@ -1,7 +1,8 @@
 """`FakeSandbox`: no sandbox at all, for people who test the agent that uses one.
 
 Files are in memory, commands are scripted answers. It keeps the promises about files, names, errors, cancelling and closing
-(`SandboxContract`'s groups that need no command); about running anything it promises nothing.
+(`SandboxContract`'s groups that need no command); about running anything it promises nothing. With ``detached=True`` it can be
+connected to, listed and killed in this process, while `FakeSandbox.installed` lasts.
 """
 
 from __future__ import annotations
@@ -11,21 +12,24 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from isandbox._life import check_seconds
 from isandbox._request import request_for
 from isandbox._verbs import check_data, check_mode, check_part
 from isandbox.backend import CreateRequest
 from isandbox.command import Command, ProcessSpec, check_command
-from isandbox.errors import SandboxClosedError, UnsupportedError
-from isandbox.events import Event, EventKind
+from isandbox.errors import SandboxClosedError, SandboxLostError, UnsupportedError
+from isandbox.events import Event, EventKind, EventSink
 from isandbox.factory import Creation
 from isandbox.policy import Capabilities, Policy
 from isandbox.records import FileInfo, Metrics, SandboxInfo
 from isandbox.sandbox import ISandbox
+from isandbox.testing.fake_life import FakeLife, Flag
 from isandbox.testing.fake_process import Answer, FakeProcess
 from isandbox.testing.memory_files import MemoryFiles
 
@@ -49,7 +53,9 @@ class FakeSandbox(ISandbox):
     """
 
     backend: ClassVar[str] = "fake"
-    capabilities: ClassVar[Capabilities] = Capabilities(isolation="none", weaknesses=("runs nothing",))
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        isolation="none", verbs=frozenset({"detach", "lifetime", "renew"}), weaknesses=("runs nothing",)
+    )
 
     def __init__(
         self, files: Mapping[str, str | bytes] | None = None, *, name: str | None = None, request: CreateRequest | None = None
@@ -57,7 +63,7 @@ class FakeSandbox(ISandbox):
         self.calls: list[ProcessSpec] = []
         self._answers: list[tuple[tuple[str, ...] | str, Answer, float]] = []
         self._default: Answer | None = None
-        self._closed = asyncio.Event()
+        self._closed, self._told, self._over = False, False, Flag()
         self._owner = os.getpid()
         self._store = MemoryFiles(WORKSPACE)
         for path, data in (files or {}).items():
@@ -75,7 +81,41 @@ class FakeSandbox(ISandbox):
             waived=request.policy.waive,
             labels=request.labels,
         )
+        self.life = FakeLife(request, self._info)
+        if request.detached:
+            self.life.origin = self._copy(None)
+        self.life.handles.add(self)
         self._emit("created", backend=self.backend)
+
+    def another(self, on_event: EventSink | None, *, connected: bool) -> FakeSandbox:
+        """A second handle on the same sandbox, with the same files, answers and ``calls``."""
+        made = self._copy(on_event)
+        made.connected = connected
+        self.life.use()
+        self.life.handles.add(made)
+        made.notify("connected", {})
+        return made
+
+    def _copy(self, on_event: EventSink | None) -> FakeSandbox:
+        made = type(self).__new__(type(self))
+        shared = {name: value for name, value in vars(self).items() if name != "files"}
+        own = {"_closed": False, "_told": False, "_over": Flag(), "_on_event": on_event, "_owner": os.getpid()}
+        made.__dict__.update(shared | own)
+        return made
+
+    @classmethod
+    @contextmanager
+    def installed(cls, files: Mapping[str, str | bytes] | None = None) -> Iterator[None]:
+        """While this lasts ``create_sandbox("fake")`` makes fakes with these ``files``, and `connect`, `list_sandboxes`,
+        `kill_sandbox` and `reap` see the fakes that were made so, and no real sandbox unless its type or id is named.
+        """
+        from isandbox._registry import stand_in
+        from isandbox.testing.fake_backend import FakeBackend
+
+        backend = FakeBackend(cls, files)
+        with stand_in(cls.backend, backend):
+            yield
+        backend.register.end()
 
     @classmethod
     def create(cls, files: Mapping[str, str | bytes] | None = None, **options: Any) -> Creation:
@@ -83,9 +123,9 @@ class FakeSandbox(ISandbox):
 
         A quota, a mount or a network that is asked for is `UnsupportedError`: nothing is enforced where nothing runs.
         """
-        from isandbox.testing.fake_backend import FakeBackend
+        from isandbox.testing.fake_backend import FakeBackend, installed_register
 
-        backend = FakeBackend(cls, files)
+        backend = FakeBackend(cls, files, installed_register(cls.backend))
         return Creation(backend, request_for(backend, **options))
 
     def on(self, command: Command, answer: Answer, *, delay: float = 0.0) -> FakeSandbox:
@@ -108,7 +148,7 @@ class FakeSandbox(ISandbox):
         return self._info
 
     async def spawn(self, spec: ProcessSpec) -> IProcess:
-        self._check_open()
+        self.check_open()
         if spec.user is not None:
             raise UnsupportedError(f"user={spec.user!r}: a fake sandbox has no users", option="user", backend=self.backend)
         self.calls.append(spec)
@@ -121,7 +161,8 @@ class FakeSandbox(ISandbox):
             raise UnscriptedCommandError(f"no answer is scripted for {key!r}")
         number = len(self.calls)
         self._emit("exec_started", id=number)
-        return FakeProcess(spec, answer, delay, self._closed, lambda: self._emit("exec_ended", id=number))
+        self.life.use(delay if spec.timeout is None else min(delay, spec.timeout))
+        return FakeProcess(spec, answer, delay, self, lambda: self._emit("exec_ended", id=number))
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         self._check(user)
@@ -138,7 +179,7 @@ class FakeSandbox(ISandbox):
     ) -> AsyncIterator[bytes]:
         data = await self.read(path, offset=offset, limit=limit, user=user)
         for start in range(0, len(data), _CHUNK):
-            self._check_open()
+            self.check_open()
             yield data[start : start + _CHUNK]
             await asyncio.sleep(0)
 
@@ -158,7 +199,7 @@ class FakeSandbox(ISandbox):
             return
         self._store.write(path, b"", mode, append=append)
         async for chunk in data:
-            self._check_open()
+            self.check_open()
             self._store.write(path, check_data(chunk), mode, append=True)
 
     async def list_dir(self, path: str, *, user: str | None = None) -> list[FileInfo]:
@@ -182,27 +223,64 @@ class FakeSandbox(ISandbox):
         self._emit(kind, **data)
 
     async def metrics(self) -> Metrics:
-        self._check_open()
+        self.check_open()
         return Metrics(processes=0, cpu_time=0.0, memory=0)
 
     async def renew(self, seconds: float) -> None:
-        raise UnsupportedError("renew: a fake sandbox has no lifetime", option="renew", backend=self.backend)
+        self.check_open()
+        seconds = check_seconds(seconds, "renew")
+        if self.life.request.lifetime is None:
+            raise UnsupportedError(
+                "renew: this sandbox has no lifetime; make it with lifetime=SECONDS", option="renew", backend=self.backend
+            )
+        self.life.renew(seconds)
+
+    async def detach(self) -> None:
+        if self._closed:
+            return
+        if not self.life.request.detached:
+            raise UnsupportedError(
+                "detach: an owned sandbox has nobody else; make it with detached=True", option="detach", backend=self.backend
+            )
+        self._closed = True
+        self.wake()
+        self._emit("detached")
 
     async def close(self) -> None:
-        if not self._closed.is_set():
-            self._closed.set()
+        if not self._closed:
+            self._closed = True
+            self.wake()
+            self.life.finish("another handle closed it")
             self._emit("closed")
 
+    def wake(self) -> None:
+        """Whoever waits in this handle looks whether it is still of use."""
+        self._over.set()
+
+    async def over(self) -> None:
+        """Back when the handle is closed or the sandbox has ended; `check_open` then says which."""
+        while not self._over.is_set() and not self.life.end():
+            left = self.life.left()
+            with suppress(TimeoutError):  # soon again, where there is an end: it may be brought forward
+                await asyncio.wait_for(self._over.wait(), None if left is None else min(left, 0.05))
+
     def _check(self, user: str | None) -> None:
-        self._check_open()
+        self.check_open()
         if user is not None:
             raise UnsupportedError(
                 f"user={user!r}: a fake sandbox has one user; leave it out", option="user", backend=self.backend
             )
 
-    def _check_open(self) -> None:
-        if self._closed.is_set() or os.getpid() != self._owner:
+    def check_open(self) -> None:
+        """Raise `SandboxClosedError` or `SandboxLostError` unless the sandbox lives and this handle is of use."""
+        if self._closed or os.getpid() != self._owner:
             raise SandboxClosedError(f"sandbox {self._info.id} is closed")
+        if how := self.life.end():
+            if not self._told:
+                self._told = True
+                self._emit("lost", reason=how)
+            raise SandboxLostError(f"sandbox {self._info.id} is lost: {how}")
+        self.life.use()
 
     def _emit(self, kind: EventKind, **data: str | float | bool | None) -> None:
         if self._on_event is None:

@@ -6,11 +6,15 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from isandbox.command import ProcessSpec, check_signal
-from isandbox.errors import SandboxClosedError, UnsupportedError
+from isandbox.errors import UnsupportedError
 from isandbox.process import IProcess
 from isandbox.records import ExecResult, Stream
+
+if TYPE_CHECKING:
+    from isandbox.testing.fake import FakeSandbox
 
 Answer = ExecResult | str | bytes | Callable[[ProcessSpec], ExecResult]
 
@@ -23,9 +27,9 @@ class FakeProcess(IProcess):
     """Waits its delay out, then is what it was scripted to be."""
 
     def __init__(
-        self, spec: ProcessSpec, answer: Answer, delay: float, closed: asyncio.Event, on_end: Callable[[], None] = _nothing
+        self, spec: ProcessSpec, answer: Answer, delay: float, sandbox: FakeSandbox, on_end: Callable[[], None] = _nothing
     ) -> None:
-        self._spec, self._answer, self._delay, self._closed, self._on_end = spec, answer, delay, closed, on_end
+        self._spec, self._answer, self._delay, self._sandbox, self._on_end = spec, answer, delay, sandbox, on_end
         self._began = time.monotonic()
         self._killed = asyncio.Event()
         self._result: ExecResult | None = None
@@ -49,14 +53,13 @@ class FakeProcess(IProcess):
         end = self._delay if timeout is None else min(self._delay, timeout)
         left = end - (time.monotonic() - self._began)
         if left > 0:
-            waits = [asyncio.ensure_future(event.wait()) for event in (self._closed, self._killed)]
+            waits = [asyncio.ensure_future(self._sandbox.over()), asyncio.ensure_future(self._killed.wait())]
             try:
                 await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for wait in waits:
                     wait.cancel()
-        if self._closed.is_set():
-            raise SandboxClosedError("the sandbox was closed while a command ran")
+        self._sandbox.check_open()
         if self._killed.is_set():
             return ExecResult(137, signal=9, fault="cancelled")
         if timeout is not None and self._delay > timeout:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from isandbox_backends._shared.scratch import make_scratch, remove_tree
+from isandbox._state.owner import current_process
+from isandbox_backends._shared import scratch
+from isandbox_backends._shared.scratch import make_scratch, remove_dead_scratch, remove_tree
 
 
 @pytest.fixture
@@ -141,5 +143,67 @@ def test_scratch_is_private(tree: Path) -> None:
     """0700, a real path, and of a name that says whose it is."""
     assert tree.stat().st_mode & 0o777 == 0o700
     assert str(tree) == os.path.realpath(tree)
-    assert tree.name.startswith("isandbox-")
+    assert tree.name.startswith(f"isandbox-{current_process()}-")
     remove_tree(str(tree))
+
+
+ME = current_process()
+DEAD = f"isandbox-{ME.namespace}-2147483647-1-0123456789abcdef"
+
+
+def test_what_a_dead_owner_left_is_removed(tmp_path: Path) -> None:
+    """With everything in it, whatever its modes; a name that is used again tells by the start time."""
+    reused = f"isandbox-{ME.namespace}-{ME.pid}-{ME.start + 1}-0123456789abcdef"
+    for name in (DEAD, reused):
+        (tmp_path / name / "workspace" / "deep").mkdir(parents=True)
+        (tmp_path / name / "workspace").chmod(0)
+    assert sorted(remove_dead_scratch(str(tmp_path))) == sorted(str(tmp_path / name) for name in (DEAD, reused))
+    assert remove_dead_scratch(str(tmp_path)) == ()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_a_dead_owners_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a process that lives, of another pid namespace, of a sandbox that outlives its maker, and all that has no such name."""
+    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    made = Path(make_scratch("workspace"))
+    outlives = Path(make_scratch("workspace", id="local-" + "0" * 32))
+    assert outlives.name == "isandbox-local-" + "0" * 32
+    kept = [
+        f"isandbox-{ME.namespace + 1}-2147483647-1-0123456789abcdef",
+        f"isandbox-{ME.namespace}-2147483647-1-0123456789abcde",
+        f"isandbox-{ME.namespace}-2147483648-1-0123456789abcdef",
+        f"other-{ME.namespace}-2147483647-1-0123456789abcdef",
+        "isandbox-0-1-0-0123456789abcdef",
+        "isandbox-0123456789abcdef",
+    ]
+    for name in kept:
+        (tmp_path / name).mkdir()
+    assert remove_dead_scratch() == ()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*kept, made.name, outlives.name])
+
+
+def test_a_name_of_ours_on_what_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link, a file, or a directory of another user under such a name was put there by somebody: it stays, and so does its end."""
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "keep").write_text("x")
+    (tmp_path / DEAD).symlink_to(tmp_path / "victim")
+    (tmp_path / f"{DEAD[:-1]}0").write_text("x")
+    theirs = tmp_path / f"{DEAD[:-1]}1"
+    theirs.mkdir()
+    if os.geteuid() == 0:
+        os.chown(theirs, 54322, 54322)
+    else:
+        monkeypatch.setattr(scratch.os, "geteuid", lambda: 54322)
+    assert remove_dead_scratch(str(tmp_path)) == ()
+    assert len(list(tmp_path.iterdir())) == 4
+    assert (tmp_path / "victim" / "keep").exists()
+
+
+def test_nothing_is_removed_where_other_machines_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a network file system an owner that is not here may live on the other machine."""
+    (tmp_path / DEAD).mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("isandbox._state.filesystems.kind_of", lambda _: "nfs4")
+        assert remove_dead_scratch(str(tmp_path)) == ()
+    assert remove_dead_scratch(str(tmp_path)) == (str(tmp_path / DEAD),)
+    assert remove_dead_scratch(str(tmp_path / "nowhere")) == ()

@@ -28,7 +28,6 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """Where detached sandboxes of this test are kept; what it leaves alive is ended, and is an error."""
     directory = tmp_path_factory.mktemp("state") / "isandbox"
     monkeypatch.setenv("ISANDBOX_STATE_DIR", str(directory))
-    before = {helper.pid for helper in helpers()}
     yield directory
     left = [summary.id for summary in sync.list_sandboxes() if summary.detached and summary.state == "running"]
     for name in left:
@@ -37,12 +36,8 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         except SandboxError as error:
             print(error)
     assert not left, f"sandboxes were left behind: {left}"
-    assert gone(before), f"helpers were left behind: {[helper for helper in helpers() if helper.pid not in before]}"
-
-
-def gone(before: set[int]) -> bool:
-    """Whether helpers that were not there before end, soon."""
-    return eventually(lambda: not {helper.pid for helper in helpers() if helper.owner is None} - before)
+    known = set(entered(directory))
+    assert eventually(lambda: not known & {helper.id for helper in helpers()}), "helpers were left behind"
 
 
 def eventually(holds: Callable[[], object], seconds: float = 20.0) -> bool:
@@ -86,6 +81,18 @@ def entered(state: Path) -> list[str]:
     """Ids of all that the register has, whatever became of them."""
     with StateDirectory.make(str(state)) as directory:
         return [entry.id for entry in Register(directory).list().entries]
+
+
+def states(state: Path) -> list[str]:
+    """Of the detached sandboxes in the list, oldest first."""
+    known = entered(state)
+    return [summary.state for summary in sync.list_sandboxes() if summary.id in known]
+
+
+def reaped(state: Path) -> list[str]:
+    """Ids that a reap removed; on the same machine others may have left something too."""
+    removed = sync.reap().removed
+    return [name for name in entered(state) if name in removed]
 
 
 def leftovers(id: str, state: Path) -> list[str]:

@@ -15,7 +15,7 @@ import isandbox
 from isandbox import ConfigurationError, Event, SandboxClosedError, SandboxLostError, SandboxNotFoundError, sync
 from isandbox.policy import Quotas
 
-from .conftest import LIFETIME, Other, eventually, leftovers
+from .conftest import LIFETIME, Other, eventually, leftovers, states
 
 pytestmark = pytest.mark.native
 
@@ -90,7 +90,8 @@ def test_the_end_of_a_handle_ends_its_commands(backend: str) -> None:
         with sync.connect(sandbox.info.id) as third:
             own = third.start(["sleep", "100"])
             assert eventually(lambda: sandbox.metrics().processes >= 2)
-        assert own.wait().fault == "cancelled"
+        with pytest.raises(SandboxClosedError):
+            own.wait()
         assert eventually(lambda: mine.metrics().processes == 1)
         theirs.kill()
         assert theirs.wait().fault == "cancelled"
@@ -176,13 +177,13 @@ def test_the_end_of_a_lifetime(backend: str, state: Path) -> None:
 
 def test_a_renewed_lifetime(backend: str) -> None:
     """It lives on for the new time, by anybody's renewal, and the list says until when."""
-    sandbox = make(backend, lifetime=3.0)
+    sandbox = make(backend, lifetime=1.5)
     with sync.connect(sandbox.info.id) as another:
         another.renew(LIFETIME)
     (summary,) = [summary for summary in sync.list_sandboxes() if summary.id == sandbox.info.id]
     assert summary.expires_at is not None
     assert abs(summary.expires_at.timestamp() - time.time() - LIFETIME) < 60
-    assert sandbox.exec(["sleep", "3.5"]).ok
+    assert sandbox.exec(["sleep", "2"]).ok
     with pytest.raises(ConfigurationError):
         sandbox.renew(0)
     sandbox.renew(0.5)
@@ -194,7 +195,7 @@ def test_a_renewed_lifetime(backend: str) -> None:
 def test_an_idle_sandbox(backend: str) -> None:
     """A command keeps it, a handle alone does not."""
     sandbox = make(backend, idle_timeout=1.0)
-    assert sandbox.exec(["sleep", "2.5"]).ok
+    assert sandbox.exec(["sleep", "1.5"]).ok
     assert eventually(lambda: [s.state for s in sync.list_sandboxes() if s.id == sandbox.info.id] == ["ended"])
     with pytest.raises(SandboxLostError, match="idle_timeout"):
         sandbox.exec(["true"])
@@ -209,7 +210,7 @@ def test_the_life_of_an_owned_sandbox(backend: str, option: str) -> None:
         sandbox.renew(1.5)
     with pytest.raises(SandboxLostError, match=option):  # noqa: PT012 - a command that runs keeps it from being idle
         for _ in range(200):
-            time.sleep(1.2)
+            time.sleep(1.1)
             sandbox.exec(["true"])
     sandbox.close()
 
@@ -223,7 +224,7 @@ def test_events(backend: str) -> None:
         another.exec(["true"])
     sandbox.close()
     assert [event.kind for event in heard] == ["created", "closed"]
-    assert [event.kind for event in mine] == ["exec_started", "exec_ended"]
+    assert [event.kind for event in mine] == ["connected", "exec_started", "exec_ended", "detached"]
 
 
 def test_close_by_another(backend: str) -> None:
@@ -269,7 +270,7 @@ def test_the_async_interface(backend: str, state: Path) -> None:
     assert leftovers(name, state) == []
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 3, 5, 8, 13, 40])
+@pytest.mark.parametrize("rounds", [0, 3, 10, 40])
 def test_a_creation_that_is_cancelled(backend: str, rounds: int, state: Path) -> None:
     """Cancelled at whatever it is doing: no sandbox, no row, no directory."""
 
@@ -286,7 +287,7 @@ def test_a_creation_that_is_cancelled(backend: str, rounds: int, state: Path) ->
         assert task.cancelled()
 
     asyncio.run(main())
-    assert [summary for summary in sync.list_sandboxes() if summary.state == "running"] == []
+    assert "running" not in states(state)
     assert not list((state / "sandboxes").glob("*"))
 
 
@@ -301,5 +302,5 @@ def test_killing_it_from_outside(backend: str, other: Other, state: Path) -> Non
     with pytest.raises(SandboxLostError):
         sandbox.exec(["true"])
     sandbox.detach()
-    assert other("say(list(sync.reap().removed))") == [sandbox.info.id]
+    assert sandbox.info.id in other("say(list(sync.reap().removed))")
     assert leftovers(sandbox.info.id, state) == []

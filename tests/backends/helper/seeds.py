@@ -37,7 +37,17 @@ from isandbox_backends._shared.plan import (
     encode_plan,
 )
 from isandbox_backends._shared.protocol import Meter, Question, StartFlag
-from isandbox_backends._shared.requests import encode_ask, encode_kill, encode_shutdown, encode_signal, encode_start
+from isandbox_backends._shared.requests import (
+    encode_ask,
+    encode_attach,
+    encode_kill,
+    encode_release,
+    encode_resize,
+    encode_shutdown,
+    encode_signal,
+    encode_start,
+    encode_stdin_eof,
+)
 
 NAMESPACES = 0x7E020000
 
@@ -106,11 +116,16 @@ def unfinished_plans() -> dict[str, bytes]:
 def requests() -> dict[str, bytes]:
     def start(number: int, argv: list[str], flags: int = 0, operation: int = 0, groups: tuple[int, int] = (0, 0)) -> bytes:
         joins, meters = groups
-        count = 3 - bool(flags & 2) + bool(flags & 1) + bool(flags & 4) + joins + meters.bit_count()
+        count = 3 - bool(flags & 34) + bool(flags & 1) + bool(flags & 4) + joins + meters.bit_count()
         return encode_start(
             number, argv, {} if operation else {"PATH": "/usr/bin::/bin", "A": "1"}, "/workspace", flags=StartFlag(flags),
             timeout=1.5, descriptors=count, operation=operation, joins=joins, meters=Meter(meters),
+            keep=5000 if flags & 48 else 0, rows=24, columns=80, output_quota=1 << 20 if flags & 16 else 0,
         )  # fmt: skip
+
+    def attach(number: int, serial: int, flags: int) -> bytes:
+        count = 3 - bool(flags & 2) + bool(flags & 1)
+        return encode_attach(number, serial, flags=StartFlag(flags), since_out=7, since_err=1 << 40, descriptors=count)
 
     files = [["a/b", "0", "9"], ["a/b", "644", "append"], ["a"], ["."], ["a/b", "parents"], ["a", "recursive"], ["a", "b"]]
     return {
@@ -119,6 +134,29 @@ def requests() -> dict[str, bytes]:
         "nothing": start(1, []) + start(2, ["true"]),
         "ends": start(1, ["sleep", "9"]) + encode_signal(1, 15) + encode_kill(1, "killed") + encode_kill(7, "timeout"),
         "questions": start(1, ["true"]) + b"".join(encode_ask(what, value=60_000) for what in Question) + encode_shutdown(),
+        "clients": encode_release()
+        + start(1, ["true"])
+        + encode_ask(Question.STATUS)
+        + start(2, ["sleep", "9"])
+        + encode_kill(1, "oom"),
+        "kept": b"".join(start(number, ["yes", "no"], flags) for number, flags in enumerate((16, 17, 26, 31), 1))
+        + attach(5, 1, 0)
+        + attach(6, 2, 1)
+        + attach(7, 3, 3)
+        + attach(8, 99, 2)
+        + encode_stdin_eof(6)
+        + encode_kill(5, "killed")
+        + encode_signal(7, 15)
+        + encode_ask(Question.COMMANDS),
+        "terminals": start(1, ["sh"], 33)
+        + start(2, ["sh"], 49)
+        + encode_resize(1, 50, 60)
+        + encode_stdin_eof(2)
+        + attach(3, 1, 1)
+        + encode_resize(3, 1, 2)
+        + encode_resize(9, 1, 2)
+        + encode_kill(1, "killed"),
+        "crowd": b"".join(start(number, ["true"], 17) + attach(100 + number, number, 1) for number in range(1, 50)),
         "files": b"".join(start(number, argv, operation=number) for number, argv in enumerate(files, 1)),
         "long": start(1, ["echo", "x" * 9000]) + start(2, ["true"]) + start(3, ["echo", *["y" * 500] * 40]),
         "many": b"".join(start(number, ["true"]) + encode_kill(number, "killed") for number in range(1, 40)),
@@ -130,7 +168,9 @@ def main() -> None:
         directory = Path(sys.argv[1], kind)
         directory.mkdir(parents=True, exist_ok=True)
         for name, body in seeds.items():
-            for option, head in enumerate((b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43")):
+            for option, head in enumerate(
+                (b"\1\2\1\0", b"\1\2\x20\x1f", b"\3\4\x10\x7f", b"\5\6\1\x43", b"\6\7\1\x80", b"\7\x08\0\xd7")
+            ):
                 (directory / f"{name}-{option}").write_bytes(head + body)
 
 

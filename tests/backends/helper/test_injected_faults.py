@@ -179,7 +179,7 @@ def made(stage: Stage, backend: str) -> Counter[str]:
         if "? ERESTART" in call:  # a signal came; the kernel makes the same call again
             continue
         by_process.setdefault(pid, Counter())[call.partition("(")[0]] += 1
-        if re.match(r'write\(\d+, "(\\30|\\250)\\0\\0\\0\\1\\0', call) or call.startswith("write(4, 0x"):  # HELLO
+        if re.match(r'write\(\d+, "( |\\260)\\0\\0\\0\\1\\0', call) or call.startswith("write(4, 0x"):  # HELLO
             break
     most: Counter[str] = Counter()
     for counts in by_process.values():

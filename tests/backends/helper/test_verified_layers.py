@@ -66,7 +66,7 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "a cover": ("mounts", [(*PUT, "if (target[0] != 'w') must (SYS (move_mount, tree")]),
     "a pin": ("mounts", [(*PUT, 'if (!str_prefix (target, "view-0/")) must (SYS (move_mount, tree')]),
     "a view": ("mounts", [(*PUT, 'if (!str_eq (target, "view-0")) must (SYS (move_mount, tree')]),
-    "the ids' lock": ("descriptors", [("ids.c", "if (!(flags & IDS_CLAIM))", "if (flags & IDS_CLAIM)")]),
+    "the ids' lock": ("descriptors", [("ids.c", "flags & IDS_CLAIM ? CLAIM_FD : -1", "flags & IDS_CLAIM ? -1 : CLAIM_FD")]),
     "bounding set": ("capabilities", [("confine.c", "(r = SYS (prctl, PR_CAPBSET_DROP, cap, 0, 0, 0)) == 0", "(r = cap < 41 ? 0 : -EINVAL) == 0")]),
     "capset": ("capabilities", [("confine.c", '  must (SYS (capset, &header, sets), "capset", "");\n', "  SYS (capget, &header, sets);\n")]),
     "inheritable": ("capabilities", [("confine.c", "  u32 sets[6] = { keep, keep, 0, 0, 0, 0 }, now[6];", "  u32 sets[6] = { keep | 1, keep | 1, 1, 0, 0, 0 }, now[6];")]),
@@ -80,7 +80,7 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "landlock": ("landlock", [("confine.c", '  must (SYS (landlock_restrict_self, ruleset, 0), "landlock", "restrict");\n', "")]),
     "landlock rule": ("landlock", [("confine.c", "memcpy (&access, r.data, 8);", "memcpy (&access, r.data, 8);\n        access = ~0ull;")]),
     "seccomp": ("seccomp", [("confine.c", LOAD, "(void) program;")]),
-    "a descriptor": ("descriptors", [("main.c", 'must (SYS (close_range, OUTER_FD + 1, ~0u, 0), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
+    "a descriptor": ("descriptors", [("main.c", 'must (ids_close_others (), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
     "a terminal": ("descriptors", [("main.c", 'long null = must (SYS (openat, AT_FDCWD, "/dev/null",', 'long null = must (SYS (openat, AT_FDCWD, "/dev/zero",')]),
 }  # fmt: skip
 ONLY_ROOT = {"ids", "groups"}

@@ -14,6 +14,8 @@ from isandbox_backends.local.py_helper import wire
         (protocol.FrameType, wire.Frame),
         (protocol.StartStage, wire.Stage),
         (protocol.StartFlag, wire.Flag),
+        (protocol.Farewell, wire.Farewell),
+        (protocol.Question, wire.Question),
     ],
 )
 def test_numbers_are_the_same(ours: type, theirs: type) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isandbox import SandboxError
+from isandbox._settings.table import BY_VARIABLE
 from isandbox_backends.seccomp import hidden, session
 from isandbox_backends.seccomp.hidden import below, of_environment, of_home, outermost
 
@@ -91,6 +92,14 @@ def test_what_is_promised_for_the_machine(place: str) -> None:
 def test_what_variables_name(variables: dict[str, str], places: set[str]) -> None:
     """A path is found in each form in which programs write one; what is no absolute path is not taken for one."""
     assert set(of_environment(variables)) == places
+
+
+def test_what_our_own_variables_name() -> None:
+    """Settings and state are hidden wherever a variable puts them: code inside could change what holds the next time."""
+    own = {name for name, row in BY_VARIABLE.items() if row.allowed.startswith("the path of")}
+    assert own == {"ISANDBOX_CONFIG", "ISANDBOX_STATE_DIR"}
+    assert set(of_environment(dict.fromkeys(own, "/srv/own"))) == {"/srv/own"}
+    assert own <= set(hidden.VARIABLES)
 
 
 def test_where_programs_look_instead() -> None:

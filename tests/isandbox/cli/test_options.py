@@ -68,7 +68,7 @@ def test_env_refuses(text, says):
         ["--timeout", "soon", "--", "true"],
         ["--toolchain", "all", "--", "true"],
         ["--mount", "x", "--", "true"],
-        ["--env", "ISANDBOX_TEST_NOT_SET", "--", "true"],
+        ["--env", "RUN_TEST_NOT_SET", "--", "true"],
         ["--no-such-option", "--", "true"],
     ],
 )

@@ -98,10 +98,10 @@ def test_json_of_a_time_out(local):
 
 def test_environment(local):
     """The host's environment stays outside, except for what --env names."""
-    env = {"ISANDBOX_TEST_SECRET": "s", "ISANDBOX_TEST_GIVEN": "g"}
-    done = local("--env", "ISANDBOX_TEST_GIVEN", "--env", "OTHER=1=2", "--", "env", env=env)
+    env = {"RUN_TEST_SECRET": "s", "RUN_TEST_GIVEN": "g"}
+    done = local("--env", "RUN_TEST_GIVEN", "--env", "OTHER=1=2", "--", "env", env=env)
     lines = done.stdout.decode().splitlines()
-    assert {"ISANDBOX_TEST_GIVEN=g", "OTHER=1=2"} <= set(lines)
+    assert {"RUN_TEST_GIVEN=g", "OTHER=1=2"} <= set(lines)
     assert not any("SECRET" in line for line in lines)
 
 

@@ -13,7 +13,7 @@ _NAME = re.compile(r"isandbox-([0-9]+-[0-9]+-[0-9]+)-[0-9a-f]{12}", re.ASCII)
 
 
 def new_name() -> str:
-    """A name for a group that ends with this process. Raises `OSError` without a /proc."""
+    """A name for a group that ends with this process."""
     return f"isandbox-{current_process()}-{secrets.token_hex(6)}"
 
 

@@ -15,7 +15,7 @@ from isandbox.errors import SandboxBusyError, SandboxError, SandboxNotFoundError
 from isandbox_backends._shared.client import HelperStartError
 from isandbox_backends._shared.detached import note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
-from isandbox_backends._shared.detached.core import DetachedCore
+from isandbox_backends._shared.detached.core import DetachedCore, SharedCore
 from isandbox_backends._shared.detached.groups import join
 from isandbox_backends._shared.detached.processes import first_processes, open_named
 from isandbox_backends._shared.detached.removal import finish
@@ -32,27 +32,23 @@ _PATIENCE = 10.0
 
 
 async def connect_async(backend: str, id: str, on_event: EventSink | None) -> AsyncNative:
-    return AsyncNative(await in_thread(_closing, backend, id, on_event), connected=True)
+    return AsyncNative(_told(await in_thread(connect, backend, id, on_event)), connected=True)
 
 
 def connect_blocking(backend: str, id: str, on_event: EventSink | None) -> BlockingNative:
-    return BlockingNative(connect(backend, id, on_event), connected=True)
+    return BlockingNative(_told(connect(backend, id, on_event)), connected=True)
 
 
-class _LetGo(DetachedCore):
-    """For a call that is cancelled while it connects: nobody has the handle, and the sandbox stays."""
-
-    __slots__ = ()
-
-    def close(self) -> None:
-        self.let_go()
-
-
-def _closing(backend: str, id: str, on_event: EventSink | None) -> DetachedCore:
-    return connect(backend, id, on_event, _LetGo)
+def _told(core: DetachedCore) -> DetachedCore:
+    try:
+        core.emit("connected")
+    except BaseException:  # a Ctrl-C: nobody will have the handle
+        core.let_go()
+        raise
+    return core
 
 
-def connect(backend: str, id: str, on_event: EventSink | None, kind: type[DetachedCore] = DetachedCore) -> DetachedCore:
+def connect(backend: str, id: str, on_event: EventSink | None) -> DetachedCore:
     """Blocking, for some seconds at most. Raises what `isandbox.connect` promises."""
     state = State.open()
     if state is None:
@@ -61,7 +57,7 @@ def connect(backend: str, id: str, on_event: EventSink | None, kind: type[Detach
         entry = find(state, backend, id)
         link = _greeted(state, entry)
         try:
-            return _core(entry, link, on_event, kind)
+            return _core(entry, link, on_event)
         except note.NotSealedError as error:
             link.let_go()
             raise SandboxBusyError(f"sandbox {id} is still being made; try again") from error
@@ -164,7 +160,7 @@ def _unreachable(state: State, entry: Entry, error: OSError) -> SandboxError:
     return SandboxError(f"sandbox {entry.id} lives, and cannot be reached: {error}; end it with: isandbox kill {entry.id}")
 
 
-def _core(entry: Entry, link: Connection, on_event: EventSink | None, kind: type[DetachedCore]) -> DetachedCore:
+def _core(entry: Entry, link: Connection, on_event: EventSink | None) -> DetachedCore:
     fd = link.take_note()
     try:
         found = note.read(fd)
@@ -172,9 +168,8 @@ def _core(entry: Entry, link: Connection, on_event: EventSink | None, kind: type
         os.close(fd)
     if found.info.id != entry.id or found.info.backend != entry.backend:
         raise note.NoteError(f"the helper of sandbox {entry.id} gave the note of another one")
-    assert link.hello is not None  # noqa: S101 - it has greeted
-    group = None if found.group is None else join(found.group, entry.resources, link.hello.client)
-    return kind(
+    group = None if found.group is None else join(found.group, entry.resources, link.number)
+    return SharedCore(
         client=link,
         info=found.info,
         env=found.env,

@@ -12,11 +12,11 @@ from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.host_process import forget, log, remember
 from isandbox_backends._shared.link import SEND_TIMEOUT, HelperLink, HelperStartError
 from isandbox_backends._shared.portable import wait_for_end
-from isandbox_backends._shared.protocol import FEATURE_FDS, PROTOCOL_VERSION, Hello, ProtocolError
+from isandbox_backends._shared.protocol import FEATURE_FDS, PROTOCOL_VERSION, Goodbye, Hello, ProtocolError
 from isandbox_backends._shared.requests import encode_shutdown
 
 if TYPE_CHECKING:
-    from isandbox_backends._shared.protocol import Decoder
+    from isandbox_backends._shared.protocol import Decoder, Reply
 
 _END_TIMEOUT = 2.0
 
@@ -62,9 +62,7 @@ class Connection(HelperLink):
                 self._close_note()
                 self._note = fd
             for reply in self._decoder.feed(data):
-                if not isinstance(reply, Hello) or self.hello is not None:
-                    raise ProtocolError(f"{type(reply).__name__} instead of a hello")
-                self.hello = reply
+                self._take(reply)
         except ConnectionResetError as error:
             raise TurnedAwayError from error
         except (OSError, ProtocolError) as error:
@@ -73,11 +71,24 @@ class Connection(HelperLink):
             if not data:
                 raise TurnedAwayError
             return False
-        if self.hello.version != PROTOCOL_VERSION:
-            raise OtherVersionError(self.hello.version)
         if not self.hello.features & FEATURE_FDS or self._note < 0:
             raise HelperStartError(0, "the helper's answer", "came without the sandbox's note")
         return True
+
+    def _take(self, reply: Reply) -> None:
+        if isinstance(reply, Hello) and self.hello is None:
+            if reply.version != PROTOCOL_VERSION:  # what follows may mean anything
+                raise OtherVersionError(reply.version)
+            self.hello = reply
+        elif isinstance(reply, Goodbye) and self.hello is not None:
+            self.take_farewell(reply)
+        else:
+            raise ProtocolError(f"{type(reply).__name__} out of turn")
+
+    @property
+    def number(self) -> int:
+        """What the helper calls this client; 0 for whoever made the sandbox."""
+        return 0 if self.hello is None else self.hello.client
 
     def take_note(self) -> int:
         """The descriptor that came with the hello; the caller closes it."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from isandbox._state.entry import Resources
 from isandbox.errors import StateError
+from isandbox_backends._shared.core import Core
 from isandbox_backends._shared.detached.connection import Connection
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
-from isandbox_backends._shared.native import Core
-
-if TYPE_CHECKING:
-    from isandbox_backends._shared.link import HelperLink
 
 _END = 2.0
 
@@ -27,18 +23,26 @@ class DetachedCore(Core):
     resources: Resources = field(default_factory=Resources)
 
     def close(self) -> None:
+        """The call that made it was cancelled: nobody has the handle, or was told of the sandbox."""
+        self.on_event = None
         self.destroy()
 
     def takes_time(self) -> bool:
         return True  # the register is written
 
     def let_go(self) -> None:
+        if self._release():
+            self.emit("detached")
+
+    def _release(self) -> bool:
         with self._lock:
             if self.client.closed:
-                return
-            _connection(self.client).let_go()
+                return False
+            if isinstance(self.client, Connection):  # before that its maker has it, who gives it up
+                self.client.let_go()
         if self.group is not None:
             self.group.remove_own()
+        return True
 
     def end(self) -> None:
         self.let_go()
@@ -71,9 +75,14 @@ class DetachedCore(Core):
                 message = f"the handle on sandbox {self.info.id} was never closed or detached"
                 warnings.warn(message, ResourceWarning, source=self, stacklevel=2)
             finally:
-                self.let_go()
+                self._release()
 
 
-def _connection(link: HelperLink) -> Connection:
-    assert isinstance(link, Connection)  # noqa: S101 - made so
-    return link
+class SharedCore(DetachedCore):
+    """Others have it too, or ask for it again under its key: a call that is cancelled lets go of it, and the sandbox stays."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        self.on_event = None
+        self.let_go()

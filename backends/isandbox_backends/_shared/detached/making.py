@@ -17,7 +17,7 @@ from isandbox.errors import SandboxBusyError, SandboxError, SandboxNotFoundError
 from isandbox_backends._shared.client import HelperStartError
 from isandbox_backends._shared.detached import note
 from isandbox_backends._shared.detached.connect import connect
-from isandbox_backends._shared.detached.core import DetachedCore
+from isandbox_backends._shared.detached.core import DetachedCore, SharedCore
 from isandbox_backends._shared.detached.groups import of_this_client
 from isandbox_backends._shared.detached.processes import name_of
 from isandbox_backends._shared.detached.removal import name_of_all, resources_of
@@ -115,7 +115,7 @@ class Attempt:
                 start.wait_ready(self._deadline)
                 if self._stopped:
                     raise HelperStartError(0, "the start", "was given up")
-                core = blueprint.core(start, group, DetachedCore)
+                core = blueprint.core(start, group, DetachedCore if blueprint.request.idempotency_key is None else SharedCore)
                 core.resources, core.scratch = resources, ()
                 self._register(state, start, core, place, note_fd)
             except BaseException as error:
@@ -188,7 +188,7 @@ def _tell(attempt: Attempt, core: DetachedCore) -> None:
     try:
         core.emit("created", backend=core.info.backend)
     except BaseException:  # a Ctrl-C: nobody will have the handle
-        core.destroy()
+        core.close()
         raise
 
 

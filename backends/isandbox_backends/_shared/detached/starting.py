@@ -46,7 +46,8 @@ class DetachedStart(HelperClient):
     def release(self) -> Connection:
         """The sandbox is registered: from now on it lives on without us. Raises `SandboxLostError`."""
         hello = self.hello
-        assert hello is not None  # noqa: S101 - the helper is ready
+        if hello is None:
+            raise HelperStartError(0, "the helper's answer", "is not there yet")
         self.send(encode_release())
         connection = Connection.of_creator(self._socket, self._decoder, hello, self.pid, self._pidfd)
         self._pidfd = -1

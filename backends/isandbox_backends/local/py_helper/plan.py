@@ -16,7 +16,8 @@ _HEADER = struct.Struct("<4sIII")
 _RECORD = struct.Struct("<II")
 _MODE = struct.Struct("<QIIIIQQ")
 _RLIMIT = struct.Struct("<IIQQ")
-_TAG_MODE, _TAG_RLIMIT, _TAG_AFFINITY = 1, 11, 15
+_LIFE = struct.Struct("<QQ")
+_TAG_MODE, _TAG_RLIMIT, _TAG_AFFINITY, _TAG_LIFE = 1, 11, 15, 22
 # The plan counts resources as Linux does (asm-generic/resource.h); other systems have other numbers for the same names.
 _RESOURCES = {0: "RLIMIT_CPU", 1: "RLIMIT_FSIZE", 2: "RLIMIT_DATA", 4: "RLIMIT_CORE", 7: "RLIMIT_NOFILE"}
 _LINUX_ONLY = {13: "RLIMIT_NICE", 14: "RLIMIT_RTPRIO"}
@@ -24,10 +25,14 @@ _LINUX_ONLY = {13: "RLIMIT_NICE", 14: "RLIMIT_RTPRIO"}
 
 @dataclass(slots=True)
 class Plan:
-    """``memory``: bytes of all commands together, ``cpu``: seconds of one command with its children; 0 for no limit."""
+    """``memory``: bytes of all commands together, ``cpu``: seconds of one command with its children; 0 for no limit.
+    ``lifetime`` and ``idle``: seconds after which the sandbox ends of its own accord.
+    """
 
     memory: int = 0
     cpu: float = 0.0
+    lifetime: float = 0.0
+    idle: float = 0.0
     limits: list[tuple[int, tuple[int, int]]] = field(default_factory=list)
     cpus: set[int] = field(default_factory=set)
 
@@ -79,6 +84,8 @@ def _take(plan: Plan, tag: int, payload: bytes) -> None:
             plan.limits += _limit(payload)
         elif tag == _TAG_AFFINITY:
             plan.cpus = _cpus(payload)
+        elif tag == _TAG_LIFE:
+            plan.lifetime, plan.idle = (ms / 1000 for ms in _LIFE.unpack(payload))
         else:
             raise _bad(f"record {tag} needs the native helper")
     except struct.error:

@@ -15,15 +15,33 @@ import time
 from dataclasses import dataclass
 
 from .keeper import ORDER_END, ORDER_LIMIT, ORDER_SIGNAL, keep
+from .life import Life, answer
 from .plan import Plan
 from .system import drain, wake_on_child
 from .tree import Tree, kill, parent_of
 from .watch import PERIOD, look
-from .wire import PAIR, ExitReport, Fault, Frame, Inbox, Pipes, Stage, Start, broken, parse_pipes, parse_start, send
+from .wire import (
+    ASK,
+    PAIR,
+    ExitReport,
+    Farewell,
+    Fault,
+    Frame,
+    Inbox,
+    Pipes,
+    Question,
+    Stage,
+    Start,
+    broken,
+    parse_pipes,
+    parse_start,
+    send,
+)
 
 # After the host's end: so long for the keepers to end their commands.
 _PARTING = 1.2
 _RECEIVE = 1 << 20
+_RECORD_BYTES = 320  # of a kept command, of which there are none
 
 
 @dataclass(eq=False, slots=True)
@@ -51,16 +69,22 @@ class Server:
         self._strays = False
         self._look_at = 0.0
         self._wake = wake_on_child()
+        self._life = Life(plan.lifetime, plan.idle)
+        self._over: Farewell | None = None
 
     def run(self) -> None:
-        """Until the host hangs up. Raises `HelperError` when it breaks the protocol."""
+        """Until the host hangs up, or the sandbox's time has come. Raises `HelperError` when the host breaks the protocol."""
         selector = selectors.DefaultSelector()
         selector.register(self._wake, selectors.EVENT_READ)
         selector.register(self._control, selectors.EVENT_READ)
         watching = bool(self._plan.memory or self._plan.cpu or self._plan.most(resource.RLIMIT_NOFILE))
         while True:
             ticking = (watching and self._commands) or self._strays
-            for key, _ in selector.select(PERIOD if ticking else None):
+            patience = self._patience(ticking=bool(ticking))
+            if self._over is not None:
+                send(self._control.fileno(), Frame.GOODBYE, self._over.to_bytes(4, "little"))
+                return
+            for key, _ in selector.select(patience):
                 if key.fd == self._wake:
                     drain(self._wake)
                 elif not self._receive():
@@ -71,6 +95,14 @@ class Server:
             if watching and self._commands and time.monotonic() >= self._look_at:
                 self._watch()
                 self._look_at = time.monotonic() + PERIOD
+
+    def _patience(self, *, ticking: bool) -> float | None:
+        """Seconds that may be waited; sets what ends the sandbox."""
+        left = self._life.wait(busy=bool(self._commands))
+        if isinstance(left, Farewell):
+            self._over = self._over or left
+            left = None
+        return left if not ticking else PERIOD if left is None else min(left, PERIOD)
 
     def end_everything(self) -> None:
         """The closed sockets tell the keepers; what they leave is ended from here."""
@@ -95,6 +127,13 @@ class Server:
         return bool(data)
 
     def _handle(self, kind: int, payload: bytes, fds: list[int]) -> None:
+        self._life.use()
+        if kind == Frame.SHUTDOWN and not payload and not fds:
+            self._over = Farewell.SHUTDOWN
+            return
+        if kind == Frame.ASK:
+            self._ask(payload, fds)
+            return
         if kind == Frame.START:
             start = parse_start(payload)
             if start.id in self._commands:
@@ -111,6 +150,19 @@ class Server:
             command.order(ORDER_END, value)
         elif command is not None and kind == Frame.SIGNAL and 0 < value < signal.NSIG:
             command.order(ORDER_SIGNAL, value)
+
+    def _ask(self, payload: bytes, fds: list[int]) -> None:
+        if len(payload) != ASK.size or len(fds) != 1:
+            raise broken("frame length")
+        what, _, value = ASK.unpack(payload)
+        if what == Question.RENEW:
+            self._life.renew(value / 1000)
+        elif what == Question.COMMANDS:  # none is kept here
+            answer(fds[0], PAIR.pack(0, _RECORD_BYTES))
+            return
+        elif what != Question.STATUS:
+            raise broken("unknown question")
+        answer(fds[0], self._life.status(len(self._commands)))
 
     def _begin(self, start: Start, pipes: Pipes) -> None:
         began = time.monotonic()

@@ -20,6 +20,7 @@ _START = struct.Struct("<9IHHQ")
 _EXIT = struct.Struct("<IiIIIIIIQQQ")
 _STARTED = struct.Struct("<IIIIQQ")
 PAIR = struct.Struct("<II")
+ASK = struct.Struct("<IIQ")
 
 
 class Frame(IntEnum):
@@ -76,6 +77,18 @@ class Flag(IntFlag):
     WANT_STARTED = 8
     KEPT = 16
     TERMINAL = 32
+
+
+class Farewell(IntEnum):
+    SHUTDOWN = 1
+    LIFETIME = 2
+    IDLE_TIMEOUT = 3
+
+
+class Question(IntEnum):
+    STATUS = 1
+    COMMANDS = 2
+    RENEW = 3
 
 
 class HelperError(Exception):

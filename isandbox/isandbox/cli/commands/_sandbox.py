@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from isandbox.cli._complete import complete_backends, complete_directories
+from isandbox.cli._complete import complete_backends, complete_directories, complete_files
 from isandbox.cli.life.durations import parse_duration
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +39,12 @@ _SANDBOX = (
     ),
     click.option(
         "--waive", multiple=True, metavar="NAME", help="Do without this layer or quota, e.g. landlock. May be repeated."
+    ),
+    click.option(
+        "--policy",
+        metavar="FILE",
+        shell_complete=complete_files,
+        help="A policy file (TOML) instead of -w, --mount, --waive and the quotas.",
     ),
 )
 

@@ -35,7 +35,7 @@ def doctor(*, quick: bool, json_: bool) -> None:
       125  nothing can be printed
       141  nobody reads isandbox's output any more
 
-    With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE" or "platform", reason: null when it can run);
+    With --json one object is printed: default (name, chosen_by: "SANDBOX_TYPE", "platform" or a settings file, reason: null when it can run);
     backends, a list: name, aliases, available, tried, reason (null when available), and for an available one isolation,
     quotas and policies (name to kind: "kernel", "watched" or "unsupported", period in seconds, note, instead), verbs,
     weaknesses, layers (name to "enforced" or "absent", with more in brackets; of the sandbox that was tried); measured, a list

@@ -55,6 +55,10 @@ def run(**options: Any) -> None:
     tail of what is over 1 MiB), truncated, lingering, start_error, duration and cpu_time (seconds), max_rss (bytes). When
     isandbox itself fails: {"error": {"code": ..., "message": ...}} and exit code 125. Schema: isandbox.run/1 (isandbox schema run).
 
+    With --policy FILE the file alone says what CMD sees and may use: neither the current directory nor a toolchain is added.
+    Relative paths in it begin at its own directory. --env adds variables to it. What isandbox.toml and ISANDBOX_* variables
+    set are defaults of the other options; docs/configuration.md has all of them.
+
     --toolchain auto never executes anything to find the program: it reads links, pyvenv.cfg, pyenv's version files and
     "#!" lines. It never shows /, /etc, or a home directory.
 

@@ -11,7 +11,7 @@ from isandbox.cli.commands._sandbox import life_options, sandbox_options
 from isandbox.cli.commands._words import MaybeThenCommand
 from isandbox.cli.life.keys import DETACH_DEFAULT
 
-_OF_A_NEW_ONE = ("type_", "cpus", "memory", "pids", "disk", "mounts", "env", "workspace", "waive")
+_OF_A_NEW_ONE = ("type_", "cpus", "memory", "pids", "disk", "mounts", "env", "workspace", "waive", "policy")
 _OF_ITS_LIFE = ("lifetime", "idle_timeout", "labels")
 
 

@@ -65,9 +65,9 @@ def _try(name: str) -> Mapping[str, str]:
 
 def examine_default(findings: list[Finding]) -> Default:
     """In the words with which `create_sandbox()` would refuse."""
-    chosen_by = "platform" if read_settings().sandbox_type is None else "SANDBOX_TYPE"
-    name: str | None = None
+    chosen_by, name = "platform", None
     try:
+        chosen_by = read_settings().origins.get("type", chosen_by)
         name = default_type()
         backend, _ = make_request()
     except SandboxError as error:

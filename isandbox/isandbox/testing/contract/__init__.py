@@ -10,15 +10,24 @@ Subclass `SandboxContract` in a test module, give it a ``create`` (and a ``lose`
 
     class TestMineBlocking(ThroughSync, TestMine): ...
 
+A backend that claims ``detach`` also runs `DetachedContract`, with what makes its sandboxes in a class of their own::
+
+    class Mine(Contract):  # create and lose, as above
+        ...
+
+    class TestMineDetached(DetachedContract, Mine): ...
+
 Every promise is one test; its name and its docstring are the promise. Promises stand in groups; those whose names end with
 ``CommandPromises``, and `FileViewPromises`, take commands to hold, so that a backend that runs none can claim the rest. A
 known gap is a row in ``gaps``: a strict expected failure with a decision record, never a weaker test.
 """
 
-from isandbox.testing.contract.base import promises
+from isandbox.testing.contract.base import Contract, promises
 from isandbox.testing.contract.callbacks import CallbackPromises
 from isandbox.testing.contract.cancellation import CancellationCommandPromises, CancellationPromises
 from isandbox.testing.contract.concurrency import ConcurrencyPromises
+from isandbox.testing.contract.detached import Detached, DetachedPromises
+from isandbox.testing.contract.detached_commands import DetachedCommandPromises
 from isandbox.testing.contract.errors import ErrorCommandPromises, ErrorPromises
 from isandbox.testing.contract.exec import ExecPromises
 from isandbox.testing.contract.faults import FaultPromises
@@ -32,6 +41,7 @@ from isandbox.testing.contract.limits import LimitPromises
 from isandbox.testing.contract.names import HostileNameCommandPromises, HostileNamePromises
 from isandbox.testing.contract.output import OutputPromises
 from isandbox.testing.contract.over_sync import ThroughSync
+from isandbox.testing.contract.owned import OwnedCommandPromises, OwnedPromises
 from isandbox.testing.contract.programs import ProgramPromises
 from isandbox.testing.contract.quotas import QuotaPromises
 from isandbox.testing.contract.stdin import StdinPromises
@@ -63,6 +73,8 @@ class SandboxContract(
     TransferViewPromises,
     LifecyclePromises,
     LifecycleCommandPromises,
+    OwnedPromises,
+    OwnedCommandPromises,
     ConcurrencyPromises,
     CancellationPromises,
     CancellationCommandPromises,
@@ -70,10 +82,27 @@ class SandboxContract(
     ErrorPromises,
     ErrorCommandPromises,
 ):
-    """All groups. A backend that claims only some subclasses those."""
+    """All groups but those of sandboxes that stay. A backend that claims only some subclasses those."""
+
+
+class DetachedContract(
+    Detached, LifecyclePromises, LifecycleCommandPromises, CancellationPromises, DetachedPromises, DetachedCommandPromises
+):
+    """The groups about a sandbox's life, held by detached ones, and what only those promise: for who claims ``detach``."""
 
 
 # In the order in which docs/contract.md lists them.
-GROUPS = SandboxContract.__bases__
+GROUPS = (*SandboxContract.__bases__, DetachedPromises, DetachedCommandPromises)
 
-__all__ = ["GAPS", "GROUPS", "Gap", "SandboxContract", "ThroughSync", "gaps_of", "promises"]
+__all__ = [
+    "GAPS",
+    "GROUPS",
+    "Contract",
+    "Detached",
+    "DetachedContract",
+    "Gap",
+    "SandboxContract",
+    "ThroughSync",
+    "gaps_of",
+    "promises",
+]

@@ -15,11 +15,17 @@ import psutil
 import pytest
 import pytest_asyncio
 
+import isandbox
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from isandbox import ISandbox, sync
     from isandbox.testing.contract.gaps import Gap
+
+
+# The options of an owned sandbox without an end, whatever a class makes otherwise.
+OWNED: dict[str, Any] = {"detached": False, "lifetime": None}
 
 
 class Contract:
@@ -47,6 +53,23 @@ class Contract:
     def create_sync(cls, **options: Any) -> sync.ISandbox:
         """The same backend behind `isandbox.sync`. What ``create`` returns says how, unless it is not from `create_sandbox`."""
         return blocking_of(cls.create(**options))
+
+    @classmethod
+    def connect(cls, id: str, **options: Any) -> Any:
+        """What `isandbox.connect` returns."""
+        return isandbox.connect(id, **options)
+
+    @classmethod
+    async def list_sandboxes(cls, **filters: Any) -> list[isandbox.SandboxSummary]:
+        return await isandbox.list_sandboxes(**filters)
+
+    @classmethod
+    async def kill_sandbox(cls, id: str) -> bool:
+        return await isandbox.kill_sandbox(id)
+
+    @classmethod
+    async def reap(cls) -> isandbox.ReapReport:
+        return await isandbox.reap()
 
     async def lose(self, sandbox: ISandbox) -> None:
         """End the sandbox from outside, as a crash of its host would."""
@@ -142,6 +165,11 @@ def in_forked_child(function: Callable[[], object]) -> str:
 
     Empty for a child that has been killed before it could say anything.
     """
+    return forked(function)()
+
+
+def forked(function: Callable[[], object]) -> Callable[[], str]:
+    """Begin that; the call of what is returned waits for the child and says it."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork beside threads: that is the point
@@ -155,6 +183,10 @@ def in_forked_child(function: Callable[[], object]) -> str:
         os.write(writer, said.encode())
         os._exit(0)
     os.close(writer)
+    return lambda: _said(pid, reader)
+
+
+def _said(pid: int, reader: int) -> str:
     end = time.monotonic() + 20
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > end:

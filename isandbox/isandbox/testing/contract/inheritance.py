@@ -16,7 +16,7 @@ SECRET = "isandbox-contract-secret-7f3a"  # noqa: S105 - the value that must not
 class InheritancePromises(Contract):
     async def test_the_hosts_environment_is_hidden(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """No variable of the host process is in a command's environment or in what it can read of its parents'."""
-        monkeypatch.setenv("ISANDBOX_CONTRACT_SECRET", SECRET)
+        monkeypatch.setenv("SECRET_OF_THE_CONTRACT", SECRET)
         async with self.create() as sandbox:
             result = await sandbox.exec("env; cat /proc/self/environ /proc/$PPID/environ 2>/dev/null; true")
         assert "PATH=" in result.stdout

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import signal
-import tempfile
-import time
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -25,7 +23,7 @@ from isandbox import (
     UnsupportedError,
     Workspace,
 )
-from isandbox.testing.contract.base import Contract, host_command_lines, in_forked_child, marker, processes, until
+from isandbox.testing.contract.base import OWNED, Contract, host_command_lines, in_forked_child, marker, processes, until
 
 
 class LifecyclePromises(Contract):
@@ -149,13 +147,45 @@ class LifecyclePromises(Contract):
             assert entry.kind != "unsupported" or entry.instead
 
     async def test_renew_is_honoured_or_refused(self, sandbox: ISandbox) -> None:
-        """Renew succeeds, or is UnsupportedError with its name: never a silent nothing on a sandbox without a lifetime."""
-        if "renew" in sandbox.info.capabilities.verbs:
-            await sandbox.renew(3600)
-            return
-        with pytest.raises(UnsupportedError) as caught:
-            await sandbox.renew(3600)
+        """Renew succeeds where there is a lifetime, else it is UnsupportedError with its name: never a silent nothing."""
+        verbs = sandbox.info.capabilities.verbs
+        if "renew" in verbs:
+            async with self.create(lifetime=600) as lasting:
+                await lasting.renew(3600)
+        async with self.create(**OWNED) as endless:
+            with pytest.raises(UnsupportedError) as caught:
+                await endless.renew(3600)
         assert (caught.value.option, caught.value.backend) == ("renew", sandbox.info.backend)
+
+    async def test_a_life_is_honoured_or_refused(self, sandbox: ISandbox) -> None:
+        """lifetime=, idle_timeout= and detached= are taken where the record's verbs claim them, else UnsupportedError names them."""
+        verbs = sandbox.info.capabilities.verbs
+        options: dict[str, dict[str, Any]] = {
+            "lifetime": {**OWNED, "lifetime": 600},
+            "idle_timeout": {**OWNED, "idle_timeout": 600},
+            "detached": {"detached": True, "lifetime": 600},
+        }
+        for option, given in options.items():
+            if ("detach" if option == "detached" else "lifetime") in verbs:
+                async with self.create(**given) as made:
+                    await made.files.write("x", "y")
+                continue
+            with pytest.raises(UnsupportedError) as caught:
+                self.create(**given)
+            assert (caught.value.option, caught.value.backend) == (option, sandbox.info.backend)
+
+    async def test_an_impossible_life_is_refused(self) -> None:
+        """Times that are none or over 30 days, detached without an end, a key without detached: ConfigurationError, in the call."""
+        for value in (0, -1, float("nan"), float("inf"), 30 * 86_400 + 1, "60", True):
+            for option in ("lifetime", "idle_timeout"):
+                with pytest.raises(ConfigurationError, match=option):
+                    self.create(**{option: value})
+        with pytest.raises(ConfigurationError, match="lifetime"):
+            self.create(detached=True, lifetime=None)
+        with pytest.raises(ConfigurationError, match="detached"):
+            self.create(**OWNED, idempotency_key="k")
+        with pytest.raises(ConfigurationError, match="idempotency_key"):
+            self.create(detached=True, lifetime=60, idempotency_key="")
 
     async def test_birth_and_end_are_events(self) -> None:
         """on_event hears created first and closed last, each once, with the sandbox's id and the time; file verbs are silent."""
@@ -255,23 +285,6 @@ class LifecycleCommandPromises(Contract):
         assert events == []
         left = [child for child in psutil.Process().children() if child.pid not in before]
         assert left == []
-
-    def test_a_killed_host_leaves_nothing_running(self, tmp_path: Path) -> None:
-        """When the process that owns a sandbox is killed, every process of the sandbox ends by itself."""
-        nap = marker()
-
-        def live() -> None:
-            tempfile.tempdir = str(tmp_path)  # what a killed host leaves on disk goes with the test
-            sandbox = self.create_sync()
-            process = sandbox.start(f"setsid sleep {nap} & echo ready; sleep {nap}")
-            assert next(iter(process)) == ("stdout", b"ready\n")
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        assert in_forked_child(live) == ""
-        end = time.monotonic() + 30
-        while any(nap in line for line in host_command_lines()):
-            assert time.monotonic() < end, "it lives on without its owner"
-            time.sleep(0.02)
 
     async def test_an_environment_goes_from_sandbox_to_command(self) -> None:
         """env= of create reaches every command and may replace the defaults; env= of exec comes before both."""

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from isandbox import sync
 from isandbox.command import MAX_OUTPUT_DEFAULT
 from isandbox.errors import ConfigurationError
 from isandbox.files.comfort import Files
@@ -21,9 +22,19 @@ from isandbox.sandbox import ISandbox
 from isandbox.testing.contract.base import Contract, blocking_of
 
 if TYPE_CHECKING:
-    from isandbox import sync
     from isandbox.command import ProcessSpec
-    from isandbox.records import ExecResult, FileInfo, Metrics, Offsets, ProcessInfo, SandboxInfo, Stream, Transfer
+    from isandbox.records import (
+        ExecResult,
+        FileInfo,
+        Metrics,
+        Offsets,
+        ProcessInfo,
+        ReapReport,
+        SandboxInfo,
+        SandboxSummary,
+        Stream,
+        Transfer,
+    )
 
 T = TypeVar("T")
 _END = object()
@@ -144,6 +155,7 @@ class OverSync(ISandbox):
 
     def __init__(self, inner: sync.ISandbox) -> None:
         self.inner = inner
+        self.connected = inner.connected
         self._home = os.getpid(), asyncio.get_running_loop()
 
     @property
@@ -232,23 +244,47 @@ class OverSync(ISandbox):
     async def renew(self, seconds: float) -> None:
         await _call(self.inner.renew, seconds)
 
+    async def pause(self) -> None:
+        await _call(self.inner.pause)
+
+    async def resume(self) -> None:
+        await _call(self.inner.resume)
+
+    async def snapshot(self) -> str:
+        return await _call(self.inner.snapshot)
+
+    async def fork(self) -> OverSync:
+        return OverSync(await _call(self.inner.fork))
+
+    async def expose(self, port: int) -> str:
+        return await _call(self.inner.expose, port)
+
+    async def detach(self) -> None:
+        await _call(self.inner.detach)
+
     async def close(self) -> None:
         await _call(self.inner.close)
+
+    async def __aexit__(self, *details: object) -> None:
+        await _call(self.inner.__exit__, None, None, None)  # its own way to leave: close, or let go
 
 
 class OverSyncCreation:
     """What the contract's ``create`` returns for the blocking interface: options are checked at once, as there."""
 
-    def __init__(self, make: Callable[[], sync.ISandbox]) -> None:
-        self.make = make
+    def __init__(self, make: Callable[[], sync.ISandbox], *, shared: bool = False) -> None:
+        self.make, self._shared = make, shared
         self._sandbox: OverSync | None = None
 
     async def _create(self) -> OverSync:
         making = asyncio.ensure_future(asyncio.to_thread(self.make))
         try:
             inner = await asyncio.shield(making)
-        except asyncio.CancelledError:  # a thread cannot be cancelled: what it makes is closed
-            await _call((await making).close)
+        except (
+            asyncio.CancelledError
+        ):  # a thread cannot be cancelled: what it makes is closed, or let go where others have it too
+            inner = await making
+            await _call(inner.detach if self._shared else inner.close)
             raise
         self._sandbox = OverSync(inner)
         return self._sandbox
@@ -261,10 +297,10 @@ class OverSyncCreation:
 
     async def __aexit__(self, *details: object) -> None:
         if self._sandbox is not None:
-            await self._sandbox.close()
+            await self._sandbox.__aexit__(*details)
 
     def __enter__(self) -> None:
-        raise TypeError("this wrapper is for 'async with' only")
+        raise TypeError("this wrapper is for 'async with' only, as is what async create_sandbox and connect return")
 
     def __exit__(self, *details: object) -> None:
         return None
@@ -279,7 +315,24 @@ class ThroughSync(Contract):
     @classmethod
     def create(cls, **options: Any) -> Any:
         made = super().create(**options)
-        return OverSyncCreation(lambda: blocking_of(made))
+        return OverSyncCreation(lambda: blocking_of(made), shared=options.get("idempotency_key") is not None)
+
+    @classmethod
+    def connect(cls, id: str, **options: Any) -> Any:
+        super().connect(id, **options)  # what is wrong with the arguments is said at once
+        return OverSyncCreation(lambda: sync.connect(id, **options), shared=True)
+
+    @classmethod
+    async def list_sandboxes(cls, **filters: Any) -> list[SandboxSummary]:
+        return await _call(sync.list_sandboxes, **filters)
+
+    @classmethod
+    async def kill_sandbox(cls, id: str) -> bool:
+        return await _call(sync.kill_sandbox, id)
+
+    @classmethod
+    async def reap(cls) -> ReapReport:
+        return await _call(sync.reap)
 
     async def lose(self, sandbox: ISandbox) -> None:
         inner: Any = sandbox.inner if isinstance(sandbox, OverSync) else sandbox

@@ -119,6 +119,30 @@ RULES: Table = {
         *("open_files_are_bounded", "the_record_says_how_each_limit_is_held", "what_cannot_be_done_is_refused_by_name"),
         *("a_user_is_honoured_or_refused", "renew_is_honoured_or_refused"),
     ),
+    "A sandbox ends with its owner, or stays as long as its lifetime says": (
+        *("a_killed_host_leaves_nothing_running", "an_owned_sandbox_is_not_let_go", "an_owned_sandbox_is_not_connected_to"),
+        *("a_life_is_honoured_or_refused", "an_impossible_life_is_refused", "it_outlives_its_maker"),
+        *("it_outlives_a_maker_that_leaves", "a_lifetime_ends_it", "renew_sets_a_new_end", "an_impossible_renewal_is_refused"),
+        *("idle_time_ends_it", "a_command_is_no_idle_time", "its_end_is_no_result", "a_crash_is_told"),
+    ),
+    "close destroys, detach and leaving connect let go": (
+        *("leaving_a_connection_lets_go", "detach_lets_go", "leaving_a_creation_closes", "closing_a_connection_destroys"),
+        *("letting_go_ends_own_commands_alone", "a_killed_client_ends_its_own_commands"),
+        *("after_a_fork_a_connection_is_closed", "a_connection_has_its_own_events"),
+        "a_plain_with_on_a_connection_says_what_to_write",
+    ),
+    "A connection is as good as the handle that made it, and several are": (
+        *("a_connection_sees_what_was_made", "a_connection_runs_as_the_maker_does", "quotas_hold_for_a_connection"),
+        *("clients_at_once", "clients_commands_do_not_mix"),
+    ),
+    "list_sandboxes, kill_sandbox and reap": (
+        *("a_list_has_it", "an_owned_one_is_in_the_list", "kill_says_what_it_found", "reap_spares_the_living"),
+        "what_is_no_id_is_refused",
+    ),
+    "One idempotency key is one sandbox": (
+        *("one_key_is_one_sandbox", "a_key_is_used_once", "one_key_is_one_sandbox_across_processes"),
+        "a_cancelled_creation_may_be_tried_again",
+    ),
     "A waiver is the one way around, and on record": ("an_unsupported_quota_may_be_waived", "a_waiver_is_in_the_record"),
     "A minimum of isolation": ("min_isolation_is_held",),
     "One tree of errors, with code, retryable and outcome": ("every_error_speaks_to_programs", "errors_pickle"),

@@ -89,8 +89,10 @@ class TerminalPromises(Contract):
         async with await sandbox.start(["sh", "-i"], terminal=TerminalSize(), env={"PS1": "prompt> ", "ENV": ""}) as process:
             screen = Screen(process)
             await screen.shows("prompt> ")
-            await screen.types('sh -c \'trap "echo awa""ke" CONT; echo begun; while :; do sleep 0.05; done\'\n')
-            await screen.shows("begun\r\n")
+            await screen.types("cat\n")
+            await screen.shows("cat\r\n")
+            await screen.types("one\n")
+            await screen.shows("one\r\none\r\n")  # what is typed, and what cat makes of it
             await screen.types("\x1a")
             await screen.shows("Stopped")
             await screen.shows("prompt> ")
@@ -98,7 +100,9 @@ class TerminalPromises(Contract):
             await screen.shows("Stopped")
             await screen.shows("prompt> ")
             await screen.types("fg\n")
-            await screen.shows("awake\r\n")  # in the foreground by now
+            await screen.shows("cat\r\n")
+            await screen.types("two\n")
+            await screen.shows("two\r\ntwo\r\n")
             await screen.types("\x03")
             await screen.shows("prompt> ")
             await screen.types("echo still $((20 + 22)); exit 9\n")

@@ -19,13 +19,14 @@ import psutil
 import pytest
 
 from isandbox.policy import Policy
-from isandbox_backends._shared.client import LISTEN_FD, LOCK_FD, NOTE_FD, _spawn
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.plan import Life, Mode, ModeRecord, Record, encode_plan
 from isandbox_backends._shared.portable import anonymous_file
-from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFlag
+from isandbox_backends._shared.protocol import Decoder, Goodbye, Hello, Launched, Reply, StartFailed, StartFlag
 from isandbox_backends._shared.requests import encode_ask, encode_release, encode_start
+from isandbox_backends._shared.spawn import LISTEN_FD, LOCK_FD, NOTE_FD, spawn
 from isandbox_backends.local import backend as local
+from isandbox_backends.local.python_helper import python_helper
 from isandbox_backends.seccomp.backend import compile_plan
 from isandbox_backends.seccomp.identity import identify, is_ready, look, make_ready
 from isandbox_backends.seccomp.options import SeccompOptions
@@ -45,10 +46,26 @@ def soon(true: Callable[[], bool]) -> bool:
     return True
 
 
+def running(pid: int) -> bool:
+    """Not also a zombie: an orphan's belongs to the machine's first process, which may take its time."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def readable(file: Any) -> bool:
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(PATIENCE * 1000))
+
+
+def fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+    os.set_blocking(pipe, True)
 
 
 def read_all(fd: int) -> bytes:
@@ -123,11 +140,14 @@ class Client:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         assert self.socket.sendmsg([raw], rights) == len(raw)
 
-    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, cwd: str = "/") -> Command:
+    def start(self, *argv: str, id: int = 1, flags: StartFlag = NO_FLAGS, full: bool = False) -> Command:
+        """``full``: nothing more can be written to the status pipe."""
         status, out, err = os.pipe(), os.pipe(), os.open("/dev/null", os.O_WRONLY)
+        if full:
+            fill(status[1])
         theirs = [status[1], out[1], err]
         env = {"PATH": "/usr/bin:/bin"}
-        self.send(encode_start(id, argv, env, cwd, flags=flags, timeout=None, descriptors=3), theirs)
+        self.send(encode_start(id, argv, env, "/", flags=flags, timeout=None, descriptors=3), theirs)
         for fd in theirs:
             os.close(fd)
         return Command(id, status[0], out[0])
@@ -195,7 +215,7 @@ class Detached:
     def gone(self) -> bool:
         """Soon nobody of it is there any more, and its lock is free."""
         pids = {self.pid, self.door}
-        return soon(lambda: not self.alive() and not any(psutil.pid_exists(pid) for pid in pids))
+        return soon(lambda: not self.alive() and not any(map(running, pids)))
 
 
 def records(backend: str, change: Callable[[ModeRecord], ModeRecord]) -> tuple[list[Record], dict[int, int], Any]:
@@ -225,7 +245,7 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
         door = {LISTEN_FD: listening.fileno(), LOCK_FD: lock, NOTE_FD: note}
         fds = {**inherited, 4: theirs.fileno(), **{number: fd for number, fd in door.items() if number in given}}
         program = HelperProgram(path, ("isandbox-helper", "seccomp-test", "detached"))
-        launcher = _spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
+        launcher = spawn(program, encode_plan([*plan, *([life] if life else [])]), fds)
     os.close(lock)
     os.close(note)
     if identity is not None:
@@ -234,6 +254,50 @@ def make(backend: str, place: Path, life: Life | None, *, given: tuple[int, ...]
 
 
 Make = Callable[..., Detached]
+
+
+@pytest.fixture
+def start_detached() -> Iterator[Callable[..., StartFailed]]:
+    """``start_detached(backend, life, given)``: why a helper refused to start, with none of it left."""
+    with tempfile.TemporaryDirectory(prefix="isandbox-tests-") as top:
+
+        def factory(backend: str, life: Life | None, given: set[int]) -> StartFailed:
+            sandbox = make(backend, Path(top), life, given=tuple(given))
+            failed = sandbox.creator.wait(StartFailed)
+            assert isinstance(failed, StartFailed)
+            os.waitpid(sandbox.launcher, 0)
+            sandbox.creator.close()
+            assert soon(lambda: not sandbox.alive())
+            return failed
+
+        yield factory
+
+
+@pytest.fixture(params=["seccomp", "local", "python"])
+def own(request: pytest.FixtureRequest) -> Iterator[Callable[[Life], Client]]:
+    """``own(life)``: the connection to an owned sandbox that is ready, of each helper. All have ended afterwards."""
+    made: list[tuple[Client, int]] = []
+
+    def factory(life: Life) -> Client:
+        path = helper_path()
+        assert path is not None
+        program = python_helper() if request.param == "python" else HelperProgram(path)
+        plan, inherited, identity = records("local" if request.param == "python" else request.param, lambda mode: mode)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            launcher = spawn(program, encode_plan([*plan, life]), {**inherited, 4: theirs.fileno()})
+        if identity is not None:
+            identity.close()
+        client = Client(ours)
+        made.append((client, launcher))
+        client.hello()
+        return client
+
+    yield factory
+    for client, launcher in made:
+        client.close()
+        for pid in {launcher, client.wait(Launched).pid}:
+            os.waitpid(pid, 0)
 
 
 @pytest.fixture(params=["seccomp", "local"])

@@ -157,6 +157,20 @@ def test_a_client_that_never_reads_harms_nobody(detach: Any) -> None:
     assert decode_status(sandbox.creator.ask(Question.STATUS)).clients == 2
 
 
+def test_a_client_that_fills_its_status_pipe_harms_nobody(detach: Any) -> None:
+    """Its command's end is told to nobody, and is its end all the same: no process waits for that pipe."""
+    sandbox = detach()
+    deaf = sandbox.connect()
+    started = [deaf.start("sleep", "600", id=1, full=True, flags=StartFlag.WANT_STARTED), deaf.start("true", id=2, full=True)]
+    deaf.send(encode_kill(1, "killed"))
+    while decode_status(sandbox.creator.ask(Question.STATUS)).commands:
+        pass
+    assert works(sandbox.creator)
+    for command in started:
+        os.close(command.status)
+        os.close(command.out)
+
+
 def test_one_client_more_than_there_may_be(detach: Any) -> None:
     """The 33rd is closed without a word; when one has gone there is a place again."""
     sandbox = detach()
@@ -206,9 +220,8 @@ def test_another_user_is_not_let_in(detach: Any) -> None:
     os.chmod(sandbox.place / "control", 0o777)  # noqa: S103
     program = (
         "import os, socket, sys\n"
-        "os.setgroups([]); os.setresgid(int(sys.argv[2]),) if 0 else None\n"
         "uid = int(sys.argv[2])\n"
-        "if uid: os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)\n"
+        "if uid: os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)\n"
         "s = socket.socket(socket.AF_UNIX); s.settimeout(30); s.connect(sys.argv[1])\n"
         "try: print(len(s.recv(4096)))\n"
         "except ConnectionError: print(0)\n"

@@ -25,13 +25,11 @@ def test_before_the_release_the_creator_s_end_is_the_sandbox_s(detach: Any) -> N
     sandbox = detach(release=False)
     other = sandbox.connect()
     command = other.start("sleep", "600")
-    pids = sandbox.pid, sandbox.door
     sandbox.creator.socket.close()
     assert other.hear_out()[1:] == []
     assert command.replies() == []
     os.close(command.out)
     assert sandbox.gone()
-    assert not any(map(psutil.pid_exists, pids))
 
 
 def test_after_the_release_it_lives_on(detach: Any) -> None:
@@ -144,3 +142,54 @@ def test_a_kill_by_a_number_that_is_no_fault_means_nothing(detach: Any) -> None:
     sandbox.creator.send(encode_kill(1, "cancelled"))
     assert command.replies()[-1].fault == "cancelled"  # type: ignore[union-attr]
     os.close(command.out)
+
+
+def test_no_command_has_a_descriptor_of_the_sandbox_s(detach: Any) -> None:
+    """Neither a command nor its keeper holds the door, the lock, the note or anybody's connection; the server has all of them."""
+    sandbox = detach()
+    other = sandbox.connect()
+    command = other.start("sh", "-c", "ls /proc/self/fd; echo up; sleep 600")
+    listed = b""
+    while b"up" not in listed:
+        listed += os.read(command.out, 1000)
+    assert listed.split() == [b"0", b"1", b"2", b"3", b"up"]  # 3: the listing's own
+    server = psutil.Process(sandbox.pid)
+    (keeper,) = (child for child in server.children() if child.name() == "isandbox-keeper")
+    if os.geteuid() == 0:  # neither is dumpable: it is root's business what they have
+        assert os.listdir(f"/proc/{keeper.pid}/fd") == ["3"]  # its status pipe
+        assert {"4", "7", "8", "9"} <= set(os.listdir(f"/proc/{server.pid}/fd"))
+    other.send(encode_kill(1, "killed"))
+    command.replies()
+    os.close(command.out)
+
+
+def test_the_doorkeeper_has_given_up_what_it_could(detach: Any) -> None:
+    """No capability, no new privileges, a filter, a session of its own and a directory that keeps nothing mounted."""
+    sandbox = detach()
+    if sandbox.backend != "seccomp":
+        return
+    with open(f"/proc/{sandbox.door}/status") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    assert status["Name"] == "isandbox-door"
+    assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert os.getsid(sandbox.door) == sandbox.door
+    if os.geteuid() == 0:  # not dumpable: it is root's business what it has
+        assert os.readlink(f"/proc/{sandbox.door}/cwd") == "/"
+        assert len(os.listdir(f"/proc/{sandbox.door}/fd")) == 6  # /dev/null three times, the door, the lock, the first process
+
+
+@pytest.mark.parametrize("missing", [7, 8, 9])
+@pytest.mark.parametrize("backend", ["seccomp", "local"])
+def test_a_detached_sandbox_without_its_descriptors_is_refused(start_detached: Any, backend: str, missing: int) -> None:
+    """Before anything is made, with a reason."""
+    failed = start_detached(backend, Life(lifetime_ms=1000), given={7, 8, 9} - {missing})
+    assert (failed.stage, failed.subject) == ("door", "a descriptor is missing")
+
+
+@pytest.mark.parametrize("backend", ["seccomp", "local"])
+@pytest.mark.parametrize("life", [None, Life(idle_ms=1000)])
+def test_a_detached_sandbox_without_an_end_is_refused(start_detached: Any, backend: str, life: Life | None) -> None:
+    """An idle time-out alone is none: a command that never ends would keep it off."""
+    failed = start_detached(backend, life, given={7, 8, 9})
+    assert (failed.stage, failed.subject) == ("plan", "detached, and without an end")

@@ -287,6 +287,46 @@ read_strings (long n, long a, long b, long c, long d)
     }
 }
 
+/* Pieces of memory, one after the other. */
+static long
+give_pieces (const struct iovec *part, long count)
+{
+  long all = 0;
+  for (; count > 0; part++, count--)
+    {
+      long n = give_bytes ((long) part->base, part->len);
+      all += n;
+      if (n < (long) part->len)
+        break;
+    }
+  return all;
+}
+
+static long
+take_pieces (const struct iovec *part, long count)
+{
+  size_t all = 0;
+  for (; count > 0; part++, count--)
+    {
+      read_bytes ((long) part->base, part->len);
+      all += part->len;
+    }
+  return fake_chance (4) ? (long) all : -EAGAIN;
+}
+
+static long
+send_bytes (const struct msghdr *message)
+{
+  long sum = 0;
+  for (size_t i = 0; i < message->iovlen; i++)
+    {
+      read_bytes ((long) message->iov[i].base, message->iov[i].len);
+      sum += (long) message->iov[i].len;
+    }
+  read_bytes ((long) message->control, message->controllen);
+  return sum;
+}
+
 static long
 file_call (long n, long a, long b, long c, long d, long e)
 {
@@ -301,6 +341,25 @@ file_call (long n, long a, long b, long c, long d, long e)
     case __NR_write:
       read_bytes (b, (size_t) c);
       return c > 1 && !fake_chance (8) ? 1 + fake_chance ((u32) c) : c;
+    case __NR_sendmsg:
+      return fake_chance (8) ? send_bytes ((const struct msghdr *) b) : -EAGAIN;
+    case __NR_accept4:
+      return on_accept ();
+    case __NR_getsockopt: /* the credentials of a peer, mostly our own */
+      memset ((void *) d, fake_chance (8) ? 0 : 1, 12);
+      return 0;
+    case __NR_readv:
+      return fake_chance (8) ? give_pieces ((const struct iovec *) b, c) : -EAGAIN;
+    case __NR_writev:
+      return take_pieces ((const struct iovec *) b, c);
+    case __NR_ioctl:
+      if (b == 0x5401) /* TCGETS */
+        memset ((void *) c, 4, 36);
+      if (b == FIONREAD)
+        *(int *) c = (int) fake_chance (70000);
+      return b == 0x5441 ? fake.next_fd++ : 0; /* TIOCGPTPEER */
+    case __NR_fcntl:
+      return b == F_DUPFD_CLOEXEC ? fake.next_fd++ : 0;
     case __NR_sendto:
       read_bytes (b, (size_t) c);
       return c;
@@ -350,10 +409,10 @@ other_call (long n, long a, long b, long d, long e)
     case __NR_ppoll:
       poll[0].revents = (short) fake_chance (2); /* the server's signals */
       for (long i = 1; i < b; i++)
-        poll[i].revents = POLLIN;
+        poll[i].revents = i == 1 ? POLLIN : (short) (poll[i].fd < 0 ? 0 : fake_chance (16) ? poll[i].events : POLLERR);
       return 1;
     case __NR_recvmsg:
-      return on_recvmsg ((struct msghdr *) b);
+      return on_recvmsg ((int) a, (struct msghdr *) b);
     case __NR_mmap:
       return map ((size_t) b, d & MAP_ANONYMOUS ? -1 : (int) e);
     case __NR_munmap:

@@ -31,7 +31,8 @@ int fake_process (void (*body) (void));
 u32 fake_chance (u32 most); /* 0 to MOST - 1 */
 
 /* What the program under test supplies. */
-long on_recvmsg (struct msghdr *message);
+long on_recvmsg (int fd, struct msghdr *message);
+long on_accept (void);
 void on_close (int fd);
 long on_wait (i32 pid, int *status);
 

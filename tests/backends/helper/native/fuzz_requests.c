@@ -1,6 +1,7 @@
 /* A stream of requests through the server, with keepers and commands up to the kernel's edge. Input: two bytes of chance, one
  * for how often calls fail, one for pieces and options, then frames. Beside memory the descriptors are watched: each that
- * arrives is closed once, and those that are open belong to somebody. */
+ * arrives is closed once, and those that are open belong to somebody. A detached sandbox has more than one client, who all say the
+ * same, each at its own pace. */
 #include "fake_kernel.h"
 
 /* Their state has to be put back after each input. */
@@ -14,29 +15,32 @@ __attribute__ ((__noreturn__)) extern void abort (void);
 
 #define FIRST_FD 1000
 #define FDS_MOST 4096
+#define READERS 32
 
 static struct {
   const u8 *data;
-  size_t size, at, frame_end;
-  size_t piece;
+  size_t size, piece;
+  struct { size_t at, frame_end; } readers[READERS]; /* each client says the same; the first is the creator */
   int wrong_rights, next;
   u8 open[FDS_MOST];
 } stream;
 
-/* Descriptors of the frames that begin in the next BYTES bytes. */
+/* Descriptors of the frames that begin in the next BYTES bytes of a reader's. */
 static int
-rights_within (size_t bytes)
+rights_within (u32 reader, size_t bytes)
 {
+  size_t at = stream.readers[reader].at, end = stream.readers[reader].frame_end;
   int count = 0;
-  while (stream.frame_end < stream.at + bytes && stream.frame_end + FRAME_HEADER <= stream.size)
+  while (end < at + bytes && end + FRAME_HEADER <= stream.size)
     {
       u32 length;
       u16 fds_here;
-      memcpy (&length, stream.data + stream.frame_end, 4);
-      memcpy (&fds_here, stream.data + stream.frame_end + 6, 2);
+      memcpy (&length, stream.data + end, 4);
+      memcpy (&fds_here, stream.data + end + 6, 2);
       count += fds_here > 20 ? 20 : fds_here;
-      stream.frame_end += FRAME_HEADER + (size_t) length;
+      end += FRAME_HEADER + (size_t) length;
     }
+  stream.readers[reader].frame_end = end;
   if (stream.wrong_rights && !fake_chance (4))
     count = (int) fake_chance (20);
   return count;
@@ -63,15 +67,33 @@ give_rights (struct msghdr *message, int count)
     }
 }
 
+static int
+is_given (int fd)
+{
+  return fd >= FIRST_FD;
+}
+
+static int
+of_viewers (void)
+{
+  int n = 0;
+  for (const struct relay *r = relays; r; r = r->next)
+    for (const struct viewer *v = r->viewers; v; v = v->next)
+      n += is_given (v->status) + is_given (v->in) + is_given (v->out[0]) + is_given (v->out[1]);
+  return n;
+}
+
 static void
 check_descriptors (void)
 {
-  int open = 0, owned = creator.nfds;
+  int open = 0, owned = of_viewers ();
   for (int i = 0; i < stream.next; i++)
     open += stream.open[i];
+  for (const struct client *c = clients; c; c = c->next)
+    owned += c->nfds + (c != &creator);
   for (const struct command *c = commands; c; c = c->next)
     {
-      owned++; /* its status pipe */
+      owned += is_given (c->fd_status); /* a relayed command's is the helper's own */
       for (int i = 0; i < METERS; i++)
         owned += c->meters[i] >= 0;
     }
@@ -79,19 +101,43 @@ check_descriptors (void)
     abort ();
 }
 
-long
-on_recvmsg (struct msghdr *message)
+/* Somebody stands at the door, or it is closed for good. */
+static long
+at_the_door (struct msghdr *message)
 {
-  size_t left = stream.size - stream.at;
+  if (fake_chance (4) || stream.next == FDS_MOST)
+    return fake_chance (64) ? -EAGAIN : 0;
+  stream.readers[(u32) (stream.next + 1) % READERS].at = stream.readers[(u32) (stream.next + 1) % READERS].frame_end = 0;
+  give_rights (message, 1);
+  return 1;
+}
+
+long
+on_accept (void)
+{
+  if (fake_chance (4) || stream.next == FDS_MOST)
+    return -EAGAIN;
+  stream.readers[(u32) (stream.next + 1) % READERS].at = stream.readers[(u32) (stream.next + 1) % READERS].frame_end = 0;
+  stream.open[stream.next] = 1;
+  return FIRST_FD + stream.next++;
+}
+
+long
+on_recvmsg (int fd, struct msghdr *message)
+{
+  u32 reader = fd == CONTROL_FD ? 0 : (u32) (fd - FIRST_FD + 1) % READERS;
+  if (fd == LISTEN_FD)
+    return at_the_door (message);
+  size_t left = stream.size - stream.readers[reader].at;
   size_t bytes = left < stream.piece ? left : stream.piece;
   if (bytes > message->iov->len)
     bytes = message->iov->len;
   check_descriptors ();
   if (bytes == 0)
     return message->iov->len == 0 ? -EAGAIN : 0;
-  memcpy (message->iov->base, stream.data + stream.at, bytes);
-  give_rights (message, rights_within (bytes));
-  stream.at += bytes;
+  memcpy (message->iov->base, stream.data + stream.readers[reader].at, bytes);
+  give_rights (message, rights_within (reader, bytes));
+  stream.readers[reader].at += bytes;
   return (long) bytes;
 }
 
@@ -126,6 +172,8 @@ put_back (void)
 {
   put_server_back ();
   commands = spare = NULL;
+  relays = NULL;
+  viewers_alive = relays_kept = 0;
   table = NULL;
 }
 
@@ -142,12 +190,14 @@ LLVMFuzzerTestOneInput (const u8 *data, size_t size)
   memset (&stream, 0, sizeof stream);
   memset (&plan, 0, sizeof plan);
   fake_begin (data, data[2] % 4 ? 0 : data[2] / 4);
-  mode = (struct plan_mode) { .flags = data[3] & 3, .command_uid = 1000, .command_gid = 1000, .pids = data[3] & 4,
+  static const struct plan_life life = { 60000, 5000 };
+  mode = (struct plan_mode) { .flags = (data[3] & 3) | (data[3] & 128 ? MODE_DETACHED : 0), .command_uid = 1000, .command_gid = 1000, .pids = data[3] & 4,
                               .memory = data[3] & 8 ? 1 << 20 : 0, .cpu_ns = data[3] & 16 ? 1 << 30 : 0 };
   plan.base = (const u8 *) &records;
   plan.size = sizeof records;
   plan.mode = &mode;
   plan.landlock = landlock;
+  plan.life = data[3] & 128 ? &life : NULL;
   stream.data = data + 4;
   stream.size = size - 4;
   stream.wrong_rights = (data[3] & 32) != 0;

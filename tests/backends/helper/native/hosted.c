@@ -90,6 +90,11 @@ check_buffers (long n, long b, long c, long d)
     case __NR_readlinkat:
       check (c, (size_t) d);
       break;
+    case __NR_readv:
+    case __NR_writev:
+      for (const struct iovec *part = (const struct iovec *) b; c > 0; part++, c--)
+        check ((long) part->base, part->len);
+      break;
     case __NR_recvmsg:
       check ((long) message->iov->base, message->iov->len);
       check ((long) message->control, message->controllen);
