@@ -23,13 +23,14 @@ class Signals:
     Before `attach` there is no command yet: the program ends with 128 + n, through `SystemExit`, so that what was begun is
     undone. Afterwards a signal is passed on; the second SIGINT kills the command, a third one ends isandbox itself.
 
-    With ``size`` the command has a terminal, whose size follows that of ours.
+    With ``size`` the command has a terminal, whose size follows that of ours. ``only`` names those that are passed on, where
+    others keep their meaning for isandbox.
 
     The handler only puts into a queue: a thread talks to the sandbox, so that no lock is taken in a handler.
     """
 
-    def __init__(self, *, size: bool = False) -> None:
-        self._numbers = (*_FORWARDED, signal.SIGWINCH) if size else _FORWARDED
+    def __init__(self, *, size: bool = False, only: tuple[int, ...] = _FORWARDED) -> None:
+        self._numbers = (*only, signal.SIGWINCH) if size else only
         self._queue: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._attached = False
         self._interrupts = 0

@@ -24,12 +24,11 @@ _OF_ITS_LIFE = ("lifetime", "idle_timeout", "labels")
 @click.option(
     "--detach-keys",
     metavar="KEYS",
-    default=DETACH_DEFAULT,
-    show_default=True,
+    show_default=DETACH_DEFAULT,
     help="Keys that let go of the shell of ID: characters, or ctrl- and one, with commas between; empty for none.",
 )
 @click.argument("id", required=False, shell_complete=complete_ids)
-def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detach_keys: str, **options: Any) -> None:
+def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detach_keys: str | None, **options: Any) -> None:
     """Open a shell at your terminal: in the sandbox ID or, without ID, in a new one that ends with the shell.
 
     The shell is /bin/bash where the sandbox has it, else /bin/sh; -- CMD runs something else. It has a terminal of its
@@ -46,7 +45,8 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
     Without ID the options are those of isandbox create, and the sandbox is gone when the shell ends. Several sandboxes can see
     one workspace.
 
-    Where stdin is no terminal the shell reads it as a script, without a terminal of its own, and ends with it.
+    Where stdin is no terminal the shell reads it as a script, without a terminal of its own, and ends with it. --attach passes
+    it on then and does not end the command's input, which others may want to use.
 
     \b
     Exit code:
@@ -76,9 +76,13 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
         raise click.UsageError(f"--{word} is for a sandbox that is made; {id} is there already")
     if attach is not None and (id is None or command):
         raise click.UsageError("--attach takes up a command of ID: it needs one, and no command of its own")
+    if detach_keys is not None and id is None:
+        raise click.UsageError("--detach-keys leaves the shell of a sandbox ID; one without ID ends with its shell")
     create = None
     if id is None:
         life = {name: options.pop(name) for name in _OF_ITS_LIFE}
         run = parse_options(command=command, toolchain="auto", json_=False, **options)
         create = CreateOptions(run, life["lifetime"], life["idle_timeout"], split_labels(life["labels"]))
-    raise SystemExit(shell_command(ShellOptions(command, id, create, attach, detach_keys)))
+    raise SystemExit(
+        shell_command(ShellOptions(command, id, create, attach, DETACH_DEFAULT if detach_keys is None else detach_keys))
+    )

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from isandbox.cli._host import terminal_type
 from isandbox.cli._output import say_object
-from isandbox.cli._prepare import Prepared
-from isandbox.cli._report import end_code, end_lines, result_object
+from isandbox.cli._report import Asked, end_code, end_lines, result_object
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import STDERR, STDIN, say, terminal_restored, write_all
 from isandbox.cli.life.edge import guarded
@@ -56,12 +55,12 @@ def _execute(options: ExecOptions) -> int:
         if options.terminal and options.interactive:
             with _start(sandbox, options) as process:
                 Session(process, DetachKeys(b"")).run()
-                return report(process.wait(), prepared(options), as_json=False)
+                return report(process.wait(), Asked(options.argv, options.timeout), as_json=False)
         with terminal_restored(), Signals(size=options.terminal) as signals, _start(sandbox, options) as process:
             if not options.interactive and not options.terminal:
                 process.close_stdin()
             result = follow(process, signals, interactive=options.interactive, show=not options.json, raw=options.raw)
-        return report(result, prepared(options), as_json=options.json)
+        return report(result, Asked(options.argv, options.timeout), as_json=options.json)
 
 
 def _start(sandbox: ISandbox, options: ExecOptions) -> IProcess:
@@ -79,7 +78,7 @@ def _start(sandbox: ISandbox, options: ExecOptions) -> IProcess:
 def _in_background(sandbox: ISandbox, options: ExecOptions) -> int:
     process = _start(sandbox, options)
     if process.pid is None:  # it did not start
-        return report(process.wait(), prepared(options), as_json=options.json)
+        return report(process.wait(), Asked(options.argv, options.timeout), as_json=options.json)
     if not options.interactive and not options.terminal:
         process.close_stdin()
     process.detach()
@@ -88,18 +87,13 @@ def _in_background(sandbox: ISandbox, options: ExecOptions) -> int:
     return say(str(process.id), 0)
 
 
-def report(result: ExecResult, what: Prepared, *, as_json: bool) -> int:
+def report(result: ExecResult, what: Asked, *, as_json: bool) -> int:
     """What there is to say about a command's end, and its exit code."""
     if as_json:
         return say_object(result_object(result, what), end_code(result))
     for line in end_lines(result, what):
         write_all(STDERR, line)
     return end_code(result)
-
-
-def prepared(options: ExecOptions) -> Prepared:
-    """As much of it as a report needs."""
-    return Prepared(type="", argv=options.argv, sandbox={}, timeout=options.timeout)
 
 
 def size_or_default() -> TerminalSize:

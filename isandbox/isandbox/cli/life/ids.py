@@ -9,7 +9,7 @@ from isandbox._text import plain
 from isandbox.errors import ConfigurationError, SandboxNotFoundError
 
 if TYPE_CHECKING:
-    from isandbox.records import SandboxSummary
+    from isandbox.records import ProcessInfo, SandboxSummary
     from isandbox.sync import ISandbox
 
 T = TypeVar("T")
@@ -71,3 +71,16 @@ def open_sandbox(text: str) -> ISandbox:
     from isandbox.sync import connect
 
     return by_id(connect, text)[1]
+
+
+def find_command(sandbox: ISandbox, number: int | None) -> ProcessInfo:
+    """The kept command of this number; without one the newest. Raises `SandboxNotFoundError`."""
+    listed = sandbox.processes()
+    found = next((one for one in reversed(listed) if number is None or one.id == number), None)
+    if found is None:
+        name = sandbox.info.id
+        what = (
+            "no background command yet; isandbox exec -d starts one" if number is None else f"no background command {number}"
+        )
+        raise SandboxNotFoundError(f"{name} has {what}" if number is None else f"{name} has {what}; isandbox ps {name}")
+    return found

@@ -61,7 +61,7 @@ def _info_object(info: SandboxInfo) -> dict[str, Any]:
 
 def _commands(sandbox: ISandbox) -> list[dict[str, Any]]:
     try:
-        return [{**process_object(one), "state": state_of(one)} for one in sandbox.processes()]
+        return [process_object(one) for one in sandbox.processes()]
     except UnsupportedError:  # a backend without kept commands
         return []
 
@@ -81,7 +81,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         uses = found["metrics"]
         yield _line("uses", f"{uses['processes']} processes, {uses['cpu_time']:.2f} s CPU, {uses['memory'] >> 20} MiB")
     for one in found.get("commands", ()):
-        yield _line("command", f"{one['id']} {one['state']}: {plain(one['command'])}")
+        yield _line("command", f"{one['id']} {state_of(one)}: {plain(one['command'])}")
 
 
 def _line(title: str, text: object) -> str:

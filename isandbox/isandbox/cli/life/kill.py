@@ -12,8 +12,8 @@ from isandbox.cli._output import failure_line, say_object
 from isandbox.cli._report import error_object
 from isandbox.cli._streams import FAILED, STDERR, say
 from isandbox.cli.life.edge import guarded
-from isandbox.cli.life.ids import by_id, open_sandbox
-from isandbox.errors import SandboxError, SandboxNotFoundError
+from isandbox.cli.life.ids import by_id, find_command, open_sandbox
+from isandbox.errors import SandboxError
 
 _LARGEST = 64  # of Linux: SIGRTMAX
 
@@ -63,9 +63,7 @@ def signal_command(id: str, number: int, command: int, *, as_json: bool) -> int:
 
     def work() -> int:
         with open_sandbox(id) as sandbox:
-            found = next((one for one in sandbox.processes() if one.id == command), None)
-            if found is None:
-                raise SandboxNotFoundError(f"{sandbox.info.id} has no kept command {command}; isandbox ps {sandbox.info.id}")
+            found = find_command(sandbox, command)
             if found.running:
                 with sandbox.attach(command, since=found.written) as process:
                     process.signal(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -91,16 +91,16 @@ def _commands(text: str, *, quiet: bool, everything: bool, as_json: bool) -> int
 def _command_row(one: ProcessInfo, now: datetime) -> tuple[object, ...]:
     output = one.written.stdout + one.written.stderr
     passed = age((now - one.started_at).total_seconds())
-    return (one.id, one.pid, state_of(one), passed, "yes" if one.terminal else None, output, one.command)
+    return (one.id, one.pid, state_of(process_object(one)), passed, "yes" if one.terminal else None, output, one.command)
 
 
-def state_of(one: ProcessInfo) -> str:
-    """``running``, or how it ended in one or two words."""
-    if one.running:
+def state_of(one: Mapping[str, Any]) -> str:
+    """Of a `process_object`: ``running``, or how it ended in one or two words."""
+    if one["running"]:
         return "running"
-    if one.fault is not None:
-        return one.fault
-    return f"exit {one.exit_code}" if one.signal is None else signal_name(one.signal)
+    if one["fault"] is not None:
+        return str(one["fault"])
+    return f"exit {one['exit_code']}" if one["signal"] is None else signal_name(one["signal"])
 
 
 def process_object(one: ProcessInfo) -> dict[str, Any]:

@@ -10,13 +10,12 @@ import click
 from isandbox.cli._output import outlets
 from isandbox.cli._streams import STDERR, say
 from isandbox.cli.life.edge import guarded
-from isandbox.cli.life.ids import open_sandbox
-from isandbox.errors import SandboxNotFoundError
+from isandbox.cli.life.ids import find_command, open_sandbox
 from isandbox.records import Offsets
 
 if TYPE_CHECKING:
     from isandbox.records import ProcessInfo
-    from isandbox.sync import IProcess, ISandbox
+    from isandbox.sync import IProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +45,12 @@ def logs_command(options: LogsOptions) -> int:
 
 def _logs(options: LogsOptions) -> int:
     with open_sandbox(options.id) as sandbox:
-        found = _find(sandbox, options.number)
+        found = find_command(sandbox, options.number)
         since = _start(found, options)
         _say_what_is_gone(found, since)
         with sandbox.attach(found.id, since=since) as process:
             _copy(process, None if options.follow or not found.running else found.written, since, raw=options.raw)
     return 0
-
-
-def _find(sandbox: ISandbox, number: int | None) -> ProcessInfo:
-    """The one of this number; without one the newest."""
-    listed = sandbox.processes()
-    found = next((one for one in reversed(listed) if number is None or one.id == number), None)
-    if found is None:
-        which = "no kept command yet; isandbox exec -d starts one" if number is None else f"no kept command {number}"
-        raise SandboxNotFoundError(f"{sandbox.info.id} has {which}")
-    return found
 
 
 def _start(found: ProcessInfo, options: LogsOptions) -> Offsets:

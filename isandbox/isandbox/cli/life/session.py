@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import select
@@ -71,7 +72,7 @@ class Session:
                     self._first_size()
                     start()
                     for _, chunk in self._process:
-                        write_all(STDOUT, chunk)
+                        _show(chunk)
                         self._drawn.set()
                 finally:
                     self._over = True  # from here on a signal raises nothing
@@ -196,3 +197,12 @@ class Session:
         if not self._over:
             self._terminal.enter()
             self._resize()
+
+
+def _show(chunk: bytes) -> None:
+    try:
+        write_all(STDOUT, chunk)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise SignalledError(signal.SIGHUP) from error  # the terminal is gone, and the signal that says so on its way

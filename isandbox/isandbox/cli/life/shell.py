@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from isandbox.cli._prepare import Prepared, prepare
+from isandbox.cli._prepare import prepare
+from isandbox.cli._report import Asked
 from isandbox.cli._signals import Signals
-from isandbox.cli._streams import STDERR, STDIN, say, terminal_restored
+from isandbox.cli._streams import STDERR, STDIN, say
 from isandbox.cli.life.edge import SignalledError, guarded
 from isandbox.cli.life.execute import report, size_or_default, terminal_env
-from isandbox.cli.life.ids import open_sandbox
+from isandbox.cli.life.ids import find_command, open_sandbox
 from isandbox.cli.life.keys import DetachKeys, parse_keys
 from isandbox.cli.life.session import Session
-from isandbox.cli.life.streams import follow
+from isandbox.cli.life.streams import follow, watch
 from isandbox.cli.life.terminal import is_terminal
 from isandbox.errors import ConfigurationError
 
@@ -33,7 +34,6 @@ class ShellOptions:
     create: CreateOptions | None = None
     attach: int | None = None
     detach_keys: str = ""
-    raw: bool = False
 
 
 def shell_command(options: ShellOptions) -> int:
@@ -46,46 +46,42 @@ def _shell(options: ShellOptions) -> int:
     if options.id is not None:
         with open_sandbox(options.id) as sandbox:
             if options.attach is not None:
-                return _attach(sandbox, options.attach, keys, options)
-            return _in(sandbox, Prepared("", options.argv, {}), keys, options)
+                return _attach(sandbox, options.attach, keys)
+            return _in(sandbox, Asked(options.argv), keys)
     if options.create is None:
         raise ConfigurationError("shell: neither a sandbox nor options for one")
     from isandbox.sync import create_sandbox
 
-    what = prepare(options.create.run)
-    with create_sandbox(what.type, **what.sandbox, **options.create.life()) as sandbox:
-        return _in(sandbox, what, b"", options)
+    new = prepare(options.create.run)
+    with create_sandbox(new.type, **new.sandbox, **options.create.life()) as sandbox:
+        return _in(sandbox, Asked(new.argv, memory=new.memory, hidden=new.hidden), b"")
 
 
-def _in(sandbox: ISandbox, what: Prepared, keys: bytes, options: ShellOptions) -> int:
+def _in(sandbox: ISandbox, what: Asked, keys: bytes) -> int:
     """Start it: with a terminal, kept where there are keys to leave it; or, where stdin is none, as a plain command."""
     argv = what.argv or (_shell_of(sandbox),)
-    what = Prepared(what.type, argv, {}, memory=what.memory, hidden=what.hidden)
+    what = Asked(argv, memory=what.memory, hidden=what.hidden)
     if not is_terminal(STDIN):
         with Signals() as signals, sandbox.start(argv, max_output=0) as process:
-            result = follow(process, signals, interactive=True, show=True, raw=options.raw)
+            result = follow(process, signals, interactive=True, show=True, raw=False)
         return report(result, what, as_json=False)
     kept = bool(keys)
     with sandbox.start(argv, env=terminal_env({}), terminal=size_or_default(), background=kept) as process:
         return _at_terminal(sandbox, process, what, keys)
 
 
-def _attach(sandbox: ISandbox, number: int, keys: bytes, options: ShellOptions) -> int:
+def _attach(sandbox: ISandbox, number: int, keys: bytes) -> int:
     """Take up a kept command: what it writes from now on, on a screen that it draws anew; without a terminal all that is kept."""
-    found = next((one for one in sandbox.processes() if one.id == number), None)
-    if found is None:
-        raise ConfigurationError(f"--attach {number}: {sandbox.info.id} has no such command; isandbox ps {sandbox.info.id}")
-    what = Prepared("", (found.command,), {})
+    found = find_command(sandbox, number)
+    what = Asked((found.command,))
     at_terminal = found.terminal and found.running and is_terminal(STDIN)
     with sandbox.attach(number, since=found.written if at_terminal else None) as process:
         if at_terminal:
             return _at_terminal(sandbox, process, what, keys, redraw=True)
-        with terminal_restored(), Signals(size=found.terminal) as signals:
-            result = follow(process, signals, interactive=True, show=True, raw=options.raw)
-        return report(result, what, as_json=False)
+        return report(watch(process), what, as_json=False)
 
 
-def _at_terminal(sandbox: ISandbox, process: IProcess, what: Prepared, keys: bytes, *, redraw: bool = False) -> int:
+def _at_terminal(sandbox: ISandbox, process: IProcess, what: Asked, keys: bytes, *, redraw: bool = False) -> int:
     try:
         if Session(process, DetachKeys(keys), redraw=redraw).run() == "ended":
             return report(process.wait(), what, as_json=False)

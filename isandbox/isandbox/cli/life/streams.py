@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from isandbox.cli._output import outlets
 from isandbox.cli._signals import Signals
-from isandbox.cli._streams import feed_stdin
+from isandbox.cli._streams import feed_stdin, terminal_restored
 
 if TYPE_CHECKING:
     from isandbox.cli._output import Outlet
@@ -32,3 +33,12 @@ def follow(process: IProcess, signals: Signals, *, interactive: bool, show: bool
     if show:
         stream(process, outlets(raw=raw))
     return process.wait()
+
+
+def watch(process: IProcess) -> ExecResult:
+    """As `follow`, of a kept command that others may use too: SIGTERM and SIGHUP are ours, the end of our stdin is not its."""
+    with terminal_restored(), Signals(only=(signal.SIGINT,)) as signals:
+        signals.attach(process)
+        feed_stdin(process, end=False)
+        stream(process, outlets())
+        return process.wait()

@@ -142,6 +142,7 @@ def test_a_shell_with_and_without_an_id(arguments, id, command):
         (["shell", "X", "--memory", "1GiB"], "--memory is for a sandbox that is made"),
         (["shell", "--attach", "1"], "needs one"),
         (["shell", "X", "--attach", "1", "--", "ls"], "no command of its own"),
+        (["shell", "--detach-keys", "x"], "a sandbox ID"),
         (["exec", "-i", "-t", "--json", "X", "ls"], "--json streams nothing"),
         (["logs", "X", "--since", "1", "--tail", "1"], "give one of them"),
         (["kill", "-s", "TERM", "X"], "kill -s SIGNAL ID N"),

@@ -168,7 +168,7 @@ def test_errors(isandbox, keyboard, program):
     done = isandbox("shell", "--type", "local", input=b"")
     assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
     assert b"-w DIR:rw" in done.stderr
-    done = isandbox("shell", "--detach-keys", "nonsense", "local-0000", input=b"")
+    done = isandbox("shell", "local-0000", "--detach-keys", "nonsense", input=b"")
     assert done.returncode == 125
     at = keyboard(program, "shell", "--type", "local", "-w", ".:rw", "--", "no-such-program")
     at.expect(rb"isandbox: no-such-program: No such file or directory\r\n")
