@@ -31,7 +31,7 @@ def match_id(text: str, ids: Iterable[str]) -> str | None:
         return None
     if not any(len(text) - len(one.rpartition("-")[0]) - 1 >= SHORTEST for one in found):
         raise ConfigurationError(
-            f"{plain(text)}: the beginning of an id has {SHORTEST} characters or more after the backend's name, as in "
+            f"{plain(text) or 'an empty id'}: the beginning of an id has {SHORTEST} characters or more after the backend's name, as in "
             f"{found[0][: found[0].rindex('-') + 1 + SHORTEST]}"
         )
     if len(found) > 1:
