@@ -96,6 +96,7 @@ void viewers_started (struct relay *r);
 void viewers_watch (struct relay *r);
 void viewers_turn (struct relay *r); /* input, what is left of the output, reports; the gone ones are freed */
 void viewer_own (int fd);            /* a descriptor that came from a client must never make us wait */
+void viewer_last_input (struct relay *r, struct viewer *v);
 void viewer_free (struct viewer *v);
 u64 viewers_slowest (const struct relay *r, int stream);
 extern u32 viewers_alive;

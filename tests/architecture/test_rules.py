@@ -56,6 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.seccomp.space",
     ),
     "datetime": (
+        "isandbox.cli.",
         "isandbox.testing.",
         "isandbox_backends._shared.detached.",
         "isandbox_backends._shared.kept",
