@@ -86,10 +86,14 @@ def _spelled(option: click.Option) -> str:
 def _schema(command: str) -> Iterator[str]:
     schema = load_schema(command)
     yield f"**`{schema['title']}`**: {schema['description']}\n"
-    yield "| key | type | |"
-    yield "|---|---|---|"
-    yield from _fields(schema["oneOf"][0], "")
-    yield ""
+    forms = schema["oneOf"][:-1]  # the last is a failure
+    for form in forms:
+        if len(forms) > 1:
+            yield f"{form['description']}\n"
+        yield "| key | type | |"
+        yield "|---|---|---|"
+        yield from _fields(form, "")
+        yield ""
 
 
 def _fields(schema: dict[str, Any], above: str) -> Iterator[str]:

@@ -189,8 +189,9 @@ class Exchange:
         self._answer_by = now + IDLE
 
     def give_up(self) -> None:
-        """The sandbox was closed: what has not been reported will not be."""
+        """The sandbox was closed: what has not been reported will not be, and what has not been drained is not read."""
         self._lose("it was closed")
+        self.finished = True
 
     def _lose(self, why: str) -> None:
         if self._exit is None:

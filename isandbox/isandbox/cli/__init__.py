@@ -28,6 +28,17 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     "Run something": {
         "run": Entry("run", "run", "Run one command in a sandbox of its own."),
     },
+    "Sandboxes that stay": {
+        "create": Entry("create", "create", "Make a sandbox that stays, and print its id."),
+        "exec": Entry("exec", "exec_", "Run a command in a sandbox that is there."),
+        "shell": Entry("shell", "shell", "Open a shell in a sandbox, at your terminal."),
+        "ps": Entry("ps", "ps", "List sandboxes, or the background commands of one (also ls)."),
+        "logs": Entry("logs", "logs", "Print what a background command has written."),
+        "kill": Entry("kill", "kill", "End sandboxes, or signal a background command of one."),
+        "cp": Entry("cp", "cp", "Copy files between the host and a sandbox."),
+        "inspect": Entry("inspect", "inspect", "Say all that is known of one sandbox."),
+        "gc": Entry("gc", "gc", "Remove what sandboxes of dead owners have left behind."),
+    },
     "Know this machine": {
         "doctor": Entry("doctor", "doctor", "Say what runs on this machine, and how to fix what does not."),
         "audit": Entry("audit", "audit", "Attack a backend's sandboxes and say what held."),
@@ -39,6 +50,9 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 }
 """Title of a section to its commands, in the order in which the help shows them."""
 
+ALIASES = {"ls": "ps"}
+"""Names that other tools have taught people; the help does not list them."""
+
 
 class CommandLine(click.Group):
     """The commands of `SECTIONS`, each imported when it is called."""
@@ -47,7 +61,7 @@ class CommandLine(click.Group):
         return [name for entries in SECTIONS.values() for name in entries]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = _entries().get(cmd_name)
+        entry = _entries().get(ALIASES.get(cmd_name, cmd_name))
         if entry is None:
             return None
         from importlib import import_module

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
+    from isandbox.records import SandboxSummary
+
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
@@ -24,10 +26,22 @@ def complete_ids(_ctx: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def known_ids() -> Iterable[tuple[str, str]]:
-    """Ids and a word on each: of sandboxes that another process can reach. Owned ones end with their process; there are no
-    others yet.
-    """
-    return ()
+    """Ids of those that run, each with its labels or whose it is."""
+    from isandbox.errors import SandboxError
+    from isandbox.sync import list_sandboxes
+
+    try:
+        found = [one for one in list_sandboxes() if one.state == "running"]
+    except (SandboxError, OSError):
+        return ()
+    return [(one.id, _about(one)) for one in found]
+
+
+def _about(one: SandboxSummary) -> str:
+    from isandbox.cli._neutral import visible
+
+    labels = " ".join(f"{name}={value}" for name, value in sorted(one.labels.items()))
+    return visible(labels) if labels else "detached" if one.detached else f"of process {one.owner_pid}"
 
 
 def complete_backends(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -21,8 +21,12 @@ class Host:
 
 def read_host() -> Host:
     """Raises `FileNotFoundError` when the current directory is gone."""
-    env = dict(os.environ)
+    env = read_env()
     return Host(path=env.get("PATH", ""), cwd=os.getcwd(), homes=_homes(env), env=env)
+
+
+def read_env() -> dict[str, str]:
+    return dict(os.environ)
 
 
 def _homes(env: Mapping[str, str]) -> tuple[str, ...]:
@@ -31,3 +35,8 @@ def _homes(env: Mapping[str, str]) -> tuple[str, ...]:
     with contextlib.suppress(KeyError):  # an id without an entry
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     return tuple(dict.fromkeys(os.path.realpath(home) for home in named if home.startswith("/")))
+
+
+def terminal_type() -> str | None:
+    """The user's TERM; ``None`` when there is none."""
+    return os.environ.get("TERM") or None

@@ -29,6 +29,8 @@ class RunOptions:
     type: str | None = None
     cpus: float | None = None
     memory: str | None = None
+    pids: int | None = None
+    disk: str | None = None
     timeout: float | None = None
     waive: tuple[str, ...] = ()
     policy: str | None = None

@@ -43,7 +43,7 @@ def prepare(options: RunOptions) -> Prepared:
         return _by_policy(options, options.policy, name)
     isolation = load_backend(name).capabilities().isolation
     workspace = workspace_path(options.workspace, options.host)
-    quotas = Quotas(cpus=options.cpus, memory=options.memory)
+    quotas = _quotas(options)
     mounts = [Mount(source, target, "rw" if mode == "rw" else "ro") for source, target, mode in options.mounts]
     toolchain = _toolchain(options, isolation, workspace)
     env = dict(options.env)
@@ -51,7 +51,7 @@ def prepare(options: RunOptions) -> Prepared:
         env["PATH"] = ":".join([*toolchain.path, PATH_INSIDE])
     return Prepared(
         type=name,
-        argv=(toolchain.argv0, *options.argv[1:]),
+        argv=(toolchain.argv0, *options.argv[1:]) if options.argv else (),
         sandbox={
             "workspace": Workspace(workspace, "rw" if options.workspace_mode == "rw" else "ro"),
             "mounts": [*mounts, *beside(toolchain.mounts, mounts)],
@@ -65,8 +65,16 @@ def prepare(options: RunOptions) -> Prepared:
     )
 
 
+def _quotas(options: RunOptions) -> Quotas:
+    """A default is not asked for, so that a backend without that quota does not refuse."""
+    asked = {name: getattr(options, name) for name in ("cpus", "memory", "pids", "disk")}
+    return Quotas(**{name: value for name, value in asked.items() if value is not None})
+
+
 def _toolchain(options: RunOptions, isolation: Isolation, workspace: str) -> Toolchain:
     """By what commands see: the host's programs and a workspace (os), the host (none), or a world of its own."""
+    if not options.argv:  # a sandbox for commands to come
+        return Toolchain("")
     argv0, host = options.argv[0], options.host
     if isolation == "none" and options.toolchain:
         return on_host_path(argv0, host, workspace)

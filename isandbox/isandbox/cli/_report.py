@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isandbox.cli._neutral import visible
@@ -17,12 +18,22 @@ NOT_FOUND = 127
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for, as far as a report needs it; a `Prepared` has it too."""
+
+    argv: tuple[str, ...]
+    timeout: float | None = None
+    memory: int | None = None
+    hidden: str | None = None
+
+
 def end_code(result: ExecResult) -> int:
     """124 for a time-out, as timeout(1) has it; else what the kernel said."""
     return TIMED_OUT if result.fault == "timeout" else result.exit_code
 
 
-def end_lines(result: ExecResult, prepared: Prepared) -> Iterator[bytes]:
+def end_lines(result: ExecResult, prepared: Prepared | Asked) -> Iterator[bytes]:
     """A line when the command did not start, and one when the sandbox ended it."""
     if result.start_error is not None:
         yield _said(_start_error(result, prepared))
@@ -30,7 +41,7 @@ def end_lines(result: ExecResult, prepared: Prepared) -> Iterator[bytes]:
         yield _said(f"the sandbox ended the command: {result.fault}{_detail(result.fault, prepared)}")
 
 
-def result_object(result: ExecResult, prepared: Prepared) -> dict[str, Any]:
+def result_object(result: ExecResult, prepared: Prepared | Asked) -> dict[str, Any]:
     return {
         "exit_code": result.exit_code,
         "signal": result.signal,
@@ -67,7 +78,7 @@ def format_size(size: int) -> str:
     return f"{size} bytes"
 
 
-def _start_error(result: ExecResult, prepared: Prepared) -> str:
+def _start_error(result: ExecResult, prepared: Prepared | Asked) -> str:
     if result.exit_code == NOT_FOUND and len(prepared.argv) == 1 and any(map(str.isspace, prepared.argv[0])):
         return f"{result.start_error} (one word is a program's name; a shell line runs as: -- sh -c '...')"
     if result.exit_code != NOT_FOUND or prepared.hidden is None:
@@ -75,7 +86,7 @@ def _start_error(result: ExecResult, prepared: Prepared) -> str:
     return f"{result.start_error} (exists on the host at {prepared.hidden}, not visible inside; mount it with --mount)"
 
 
-def _detail(fault: str, prepared: Prepared) -> str:
+def _detail(fault: str, prepared: Prepared | Asked) -> str:
     if fault == "timeout" and prepared.timeout is not None:
         return f" (after {prepared.timeout:g} s)"
     if fault == "oom" and prepared.memory is not None:

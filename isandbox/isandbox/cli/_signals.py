@@ -23,10 +23,14 @@ class Signals:
     Before `attach` there is no command yet: the program ends with 128 + n, through `SystemExit`, so that what was begun is
     undone. Afterwards a signal is passed on; the second SIGINT kills the command, a third one ends isandbox itself.
 
+    With ``size`` the command has a terminal, whose size follows that of ours. ``only`` names those that are passed on, where
+    others keep their meaning for isandbox.
+
     The handler only puts into a queue: a thread talks to the sandbox, so that no lock is taken in a handler.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, size: bool = False, only: tuple[int, ...] = _FORWARDED) -> None:
+        self._numbers = (*only, signal.SIGWINCH) if size else only
         self._queue: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._attached = False
         self._interrupts = 0
@@ -38,6 +42,8 @@ class Signals:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self._attached:
+            if number == signal.SIGWINCH:
+                return
             raise SystemExit(128 + number)
         if number == signal.SIGINT:
             self._interrupts += 1
@@ -53,11 +59,13 @@ class Signals:
             with contextlib.suppress(SandboxError):
                 if number == signal.SIGKILL:
                     process.kill()
+                elif number == signal.SIGWINCH:
+                    _resize(process)
                 else:
                     process.signal(number)
 
     def __enter__(self) -> Self:
-        for number in _FORWARDED:
+        for number in self._numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 self._before[number] = signal.signal(number, self._handle)
         return self
@@ -66,3 +74,10 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._queue.put(0)
+
+
+def _resize(process: IProcess) -> None:
+    from isandbox.cli.life.terminal import terminal_size
+
+    if (size := terminal_size()) is not None:
+        process.resize(size.rows, size.columns)

@@ -59,21 +59,23 @@ def say(text: str, code: int, fd: int = STDOUT) -> int:
     return code
 
 
-def feed_stdin(process: IProcess) -> None:
-    """Copy our stdin to the command in a daemon thread: it may wait for a key that nobody will press."""
-    threading.Thread(target=_feed, args=(process,), name="isandbox-stdin", daemon=True).start()
+def feed_stdin(process: IProcess, *, end: bool = True) -> None:
+    """Copy our stdin to the command in a daemon thread: it may wait for a key that nobody will press. ``end``: its end too."""
+    threading.Thread(target=_feed, args=(process, end), name="isandbox-stdin", daemon=True).start()
 
 
-def _feed(process: IProcess) -> None:
+def _feed(process: IProcess, end: bool) -> None:
     # A command that does not read its input, has ended, or is gone needs no more of it.
     with contextlib.suppress(SandboxError, BrokenPipeError):
-        while data := _read():
+        while data := read_stdin():
             process.write_stdin(data)
-    with contextlib.suppress(SandboxError):
-        process.close_stdin()
+    if end:
+        with contextlib.suppress(SandboxError):
+            process.close_stdin()
 
 
-def _read() -> bytes:
+def read_stdin() -> bytes:
+    """What there is; waits for it. Empty at the end, also when a terminal has hung up."""
     while True:
         try:
             return os.read(STDIN, _CHUNK)

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
+
+from isandbox.cli.schemas import load_schema
 
 PROGRAM = os.path.join(os.path.dirname(sys.executable), "isandbox")
 
@@ -60,3 +63,23 @@ def executable() -> Callable[..., Path]:
         return path
 
     return make
+
+
+def strict(schema: Any) -> Any:
+    """The same, but a key that it does not know is an error."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: strict(value) for key, value in schema.items()}
+    return {"additionalProperties": False, **closed} if isinstance(closed.get("properties"), dict) else closed
+
+
+@pytest.fixture(scope="session")
+def held() -> Callable[[str, object], None]:
+    """Holds what a command has printed against its schema, to the last key."""
+
+    def check(command: str, value: object) -> None:
+        Draft202012Validator(strict(load_schema(command))).validate(value)
+
+    return check

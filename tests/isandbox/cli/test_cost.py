@@ -33,6 +33,8 @@ print(len([check(view) for check in CHECKS]) > 10, repr(view.user))
 def test_a_run_loads_no_other_command():
     """`isandbox run` imports its own options, and nothing of the tables, the doctor, the schemas or click's completion."""
     loaded = _modules("isandbox.cli.commands.run, isandbox.cli._run")
-    assert {name for name in loaded if name.startswith("isandbox.cli.commands.")} == {"isandbox.cli.commands.run"}
+    own = {"isandbox.cli.commands.run", "isandbox.cli.commands._sandbox"}
+    assert {name for name in loaded if name.startswith("isandbox.cli.commands.")} == own
+    assert {name for name in loaded if name.startswith("isandbox.cli.life.")} <= {"isandbox.cli.life.durations"}
     others = ("isandbox.cli._layout", "isandbox.cli.doctor", "isandbox.cli.schemas", "click.shell_completion", "unicodedata")
     assert [name for name in loaded if name.startswith(others)] == []

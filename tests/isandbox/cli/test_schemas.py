@@ -17,20 +17,6 @@ from isandbox.cli.schemas import COMMANDS, load_schema, schema_name
 from isandbox.testing.containment import Finding
 
 
-def strict(schema: Any) -> Any:
-    """The same, but a key that it does not know is an error."""
-    if isinstance(schema, list):
-        return [strict(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    closed = {key: strict(value) for key, value in schema.items()}
-    return {"additionalProperties": False, **closed} if isinstance(closed.get("properties"), dict) else closed
-
-
-def held(command: str, value: object) -> None:
-    Draft202012Validator(strict(load_schema(command))).validate(value)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_schemas_are_well_formed(command: str, isandbox: Any) -> None:
     """Each is a schema of the draft that it names, is printed as it is, and its name has a version."""
@@ -67,25 +53,25 @@ def test_every_field_has_a_meaning() -> None:
     assert [found for command in COMMANDS for found in bare(load_schema(command), command)] == []
 
 
-def test_run(local: Any) -> None:
+def test_run(local: Any, held: Any) -> None:
     """What `isandbox run` prints of a command, of one that does not start, and of its own failure."""
     for arguments in (["sh", "-c", "echo out; exit 3"], ["no-such-program"]):
         held("run", json.loads(local("--json", "--", *arguments).stdout))
     held("run", json.loads(local("--json", "--memory", "5MB", "--", "true").stdout))
 
 
-def test_audit() -> None:
+def test_audit(held: Any) -> None:
     """What `isandbox audit` prints of findings, with figures and without."""
     found = [Finding("A01", "t", "files", "LEAK", "m", "d", {"calls": 3}), Finding("A02", "t", "files", "BLOCKED", "m")]
     held("audit", json.loads(json.dumps(as_object("local", found))))
 
 
-def test_doctor(isandbox: Any) -> None:
+def test_doctor(isandbox: Any, held: Any) -> None:
     """What `isandbox doctor` prints of this machine."""
     held("doctor", json.loads(isandbox("doctor", "--json").stdout))
 
 
-def test_an_unknown_key_is_seen(local: Any) -> None:
+def test_an_unknown_key_is_seen(local: Any, held: Any) -> None:
     """The control of these tests: one key more, or one less, is found."""
     printed = json.loads(local("--json", "--", "true").stdout)
     for wrong in ({**printed, "more": 1}, {key: value for key, value in printed.items() if key != "signal"}):
@@ -97,7 +83,7 @@ def test_a_command_without_one(isandbox: Any) -> None:
     """Asking for a schema that is not there is wrong usage, and those that are there are named."""
     done = isandbox("schema", "completion")
     assert done.returncode == 2
-    assert b"audit, doctor, run" in done.stderr
+    assert ", ".join(COMMANDS) in " ".join(done.stderr.decode().split())
 
 
 def test_schemas_are_data() -> None:
@@ -107,4 +93,4 @@ def test_schemas_are_data() -> None:
         assert found is not None
         tree = ast.parse(Path(str(found.origin)).read_text(encoding="utf-8"))
         modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert modules <= {"__future__", "isandbox.cli.schemas.build"}
+        assert {name for name in modules if name and not name.startswith("isandbox.cli.schemas.")} == {"__future__"}

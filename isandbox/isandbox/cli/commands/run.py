@@ -6,44 +6,19 @@ from typing import Any
 
 import click
 
-from isandbox.cli._complete import complete_backends, complete_directories, complete_files
+from isandbox.cli._complete import complete_files
+from isandbox.cli.commands._sandbox import sandbox_options
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--type",
-    "type_",
-    metavar="TYPE",
-    shell_complete=complete_backends,
-    help="Backend; without it SANDBOX_TYPE, else the platform's native one.",
-)
-@click.option("--cpus", type=float, metavar="N", help="CPUs at once, a number; a fraction needs control groups.")
-@click.option("--memory", metavar="SIZE", help="Memory of the whole sandbox: bytes, or a number with KiB, MiB, GiB or TiB.")
+@sandbox_options
 @click.option("--timeout", type=float, metavar="SECONDS", help="End the command after so many seconds (exit code 124).")
-@click.option("--mount", "mounts", multiple=True, metavar="SRC:TARGET[:ro|rw]", help="Show a host path inside; ro unless rw.")
-@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's.")
-@click.option(
-    "-w",
-    "--workspace",
-    metavar="DIR[:ro|rw]",
-    shell_complete=complete_directories,
-    help="Directory to work in; the current one, read-only, without it.",
-)
 @click.option(
     "--toolchain",
     type=click.Choice(["auto", "none"]),
     default="auto",
     show_default=True,
     help="auto: show, read-only, the installation that the program on your PATH belongs to.",
-)
-@click.option(
-    "--waive", multiple=True, metavar="NAME", help="Run without this layer or quota, e.g. landlock. May be repeated."
-)
-@click.option(
-    "--policy",
-    metavar="FILE",
-    shell_complete=complete_files,
-    help="A policy file (TOML) instead of -w, --mount, --cpus, --memory and --waive.",
 )
 @click.option("--raw", is_flag=True, help="Let CMD's output act on your terminal, whatever is in it.")
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-COMMANDS = ("audit", "doctor", "run")
+COMMANDS = ("audit", "cp", "create", "doctor", "exec", "gc", "inspect", "kill", "ps", "run")
 """Those with a ``--json`` option, sorted."""
 
 

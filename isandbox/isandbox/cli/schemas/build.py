@@ -9,13 +9,13 @@ Schema = dict[str, Any]
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def document(name: str, about: str, /, **fields: Schema) -> Schema:
-    """The object that a command prints, or what it prints when it fails."""
+def document(name: str, about: str, /, *forms: Schema, **fields: Schema) -> Schema:
+    """The object that a command prints, or what it prints when it fails. ``forms``: several records, of which it is one."""
     return {
         "$schema": DRAFT,
         "title": name,
         "description": about,
-        "oneOf": [record(about, **fields), {"$ref": "#/$defs/failure"}],
+        "oneOf": [*(forms or (record(about, **fields),)), {"$ref": "#/$defs/failure"}],
         "$defs": {"failure": FAILURE},
     }
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from isandbox.cli.schemas.build import array, boolean, document, integer, number, or_null, text
+from isandbox.cli.schemas.build import array, boolean, document, integer, number, or_null, record, text
 
-SCHEMA = document(
-    "isandbox.run/1",
+RESULT = record(
     "What became of the command.",
     exit_code=integer("What the kernel said; 128 + n when signal n ended it, 126 and 127 when it did not start."),
     signal=or_null(integer("The signal that ended it.")),
@@ -20,3 +19,5 @@ SCHEMA = document(
     cpu_time=number("CPU seconds of it and its children."),
     max_rss=integer("Bytes of memory of its largest process."),
 )
+
+SCHEMA = document("isandbox.run/1", "What became of the command.", RESULT)

@@ -1,0 +1,79 @@
+"""The user's own terminal: its size, its raw mode, and that it is as it was afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import termios
+import tty
+from typing import TYPE_CHECKING, Any
+
+from isandbox.cli._host import terminal_type
+from isandbox.cli._streams import STDERR, STDIN, STDOUT, OutputClosedError, write_all
+
+if TYPE_CHECKING:
+    from isandbox.records import TerminalSize
+
+# What would have a terminal type by itself into the user's shell, or hide what it says, after the program that set it is gone:
+# mouse, focus and bracketed paste reports, other encodings of keys (xterm's and kitty's), application keys, a hidden cursor, the
+# alternate screen (1047: unlike 1049 it leaves the cursor alone where there was none), line drawing characters, colours.
+# From xterm's ctlseqs and kitty's keyboard protocol; a terminal skips those that it does not know.
+_CALM = b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
+
+
+def is_terminal(fd: int) -> bool:
+    """False too for a descriptor that is closed."""
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def terminal_size() -> TerminalSize | None:
+    """Of the first of our descriptors that is a terminal and knows its size."""
+    from isandbox.records import TerminalSize
+
+    for fd in (STDIN, STDOUT, STDERR):
+        with contextlib.suppress(OSError):
+            size = os.get_terminal_size(fd)
+            if size.lines and size.columns:
+                return TerminalSize(rows=size.lines, columns=size.columns)
+    return None
+
+
+class RawTerminal:
+    """The terminal at stdin. In raw mode every key is a byte, Ctrl-C too. For the main thread."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] | None = None
+
+    def enter(self) -> None:
+        """Raw mode, also again after a stop. The settings of the first time are those that `leave` restores.
+
+        Raises `OSError` when stdin is no terminal or has hung up. From the background the kernel stops us here until
+        somebody brings us to the foreground, as it does with every program that wants the terminal.
+        """
+        try:
+            if self._before is None:
+                self._before = termios.tcgetattr(STDIN)
+            tty.setraw(STDIN, termios.TCSADRAIN)
+        except termios.error as error:
+            raise OSError(*error.args) from error
+
+    def leave(self) -> None:
+        """As it was before `enter`, also from the background; nothing when that never came. What was typed for the command and
+        not read is dropped: it is not for the shell that reads next.
+        """
+        if self._before is None:
+            return
+        # From the background, setting a terminal would stop us.
+        handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        try:
+            with contextlib.suppress(OSError, OutputClosedError):
+                if is_terminal(STDOUT) and terminal_type() not in (None, "dumb"):
+                    write_all(STDOUT, _CALM)
+            with contextlib.suppress(OSError, termios.error):  # it has hung up
+                termios.tcsetattr(STDIN, termios.TCSAFLUSH, self._before)
+        finally:
+            signal.signal(signal.SIGTTOU, handler)

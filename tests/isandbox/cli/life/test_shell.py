@@ -1,0 +1,176 @@
+"""`isandbox shell` without an id: a terminal session in a sandbox that ends with it."""
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
+
+# What is held here is the command line's; that both backends can do it is the contract's.
+BACKENDS = [pytest.param("local", marks=pytest.mark.full), pytest.param("seccomp", marks=pytest.mark.native)]
+PROMPT = rb"\$ "
+
+
+@pytest.fixture(params=BACKENDS)
+def shell(request, program):
+    """The words that open a shell of one backend."""
+    return [program, "shell", "--type", request.param, "-w", ".:rw"]
+
+
+def in_sh(script):
+    return ["--", "sh", "-c", script]
+
+
+def bash(*more):
+    """An interactive bash that reads nobody's start-up files."""
+    return ["--env", "PS1=$ ", *more, "--", "bash", "--norc", "--noprofile"]
+
+
+def test_session(shell, keyboard):
+    """A shell has a terminal of its own with the user's size and type, job control, and every key; its exit code is ours."""
+    at = keyboard(*shell, *bash())
+    at.expect(PROMPT)
+    at.type(b"stty size; echo TERM=$TERM; test -t 0 && test -t 1 && test -t 2 && echo tty\r")
+    at.expect(rb"\r30 100\r\nTERM=xterm\r\ntty\r\n")
+    at.resize(41, 133)
+    at.type(b"until test \"$(stty size)\" = '41 133'; do sleep 0.05; done; echo follows\r")
+    at.expect(rb"\rfollows\r\n")
+    at.type(b"echo ready; cat\r")
+    at.expect(rb"\rready\r\n")
+    at.type(b"word\r")
+    at.expect(rb"word\r\nword\r\n")
+    at.type(b"\x03")
+    at.expect(rb"\^C")
+    at.expect(PROMPT)
+    at.type(b"echo rc=$?; cat\r")
+    at.expect(rb"rc=130\r\n")
+    at.type(b"once more\r")
+    at.expect(rb"once more\r\nonce more\r\n")
+    at.type(b"\x1a")
+    at.expect(rb"Stopped")
+    at.type(b"jobs; fg\r")
+    at.expect(rb"\[1\]\+\s+Stopped\s+cat\r\n")
+    at.expect(rb"cat\r\n")
+    at.type(b"again\r")
+    at.expect(rb"again\r\nagain\r\n")
+    at.type(b"\x04")
+    at.expect(PROMPT)
+    at.type(b"seq 200000 | tail -n 1; kill -0 $$ && exit 7\r")
+    at.expect(rb"\r200000\r\n")
+    assert at.exit_code() == 7
+    assert at.is_as_before()
+
+
+def test_nothing_of_the_host_terminal(shell, keyboard):
+    """The terminal inside is not the user's: another device, with none of the user's to open."""
+    at = keyboard(*shell, *in_sh("test /dev/tty -ef /proc/self/fd/0; stat -L -c dev=%d:%i /proc/self/fd/0; echo end"))
+    inside = at.expect(rb"end\r\n")
+    theirs = os.fstat(at.theirs)
+    assert b"dev=" in inside
+    assert f"dev={theirs.st_dev}:{theirs.st_ino}\r".encode() not in inside
+    assert at.exit_code() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signalled(shell, keyboard, number):
+    """SIGTERM and SIGHUP end the session and the shell, with 128 + n, and the terminal is as it was."""
+    at = keyboard(*shell, *in_sh("trap '' TERM HUP; echo ready; while :; do sleep 0.1; done"))
+    at.expect(b"ready")
+    assert not at.is_as_before()
+    at.running.send_signal(number)
+    assert at.exit_code() == 128 + number
+    assert at.is_as_before()
+
+
+def test_interrupted_from_elsewhere(shell, keyboard):
+    """A SIGINT that no key sent goes to the command."""
+    at = keyboard(*shell, *in_sh("trap 'echo got; exit 9' INT; echo ready; while :; do sleep 0.1; done"))
+    at.expect(b"ready")
+    at.running.send_signal(signal.SIGINT)
+    at.expect(b"got")
+    assert at.exit_code() == 9
+    assert at.is_as_before()
+
+
+def test_window_closed(shell, keyboard):
+    """When the terminal is gone the shell ends, whatever it thinks of signals."""
+    at = keyboard(*shell, *in_sh("trap '' HUP TERM; echo ready; while :; do sleep 0.1; done"))
+    at.expect(b"ready")
+    at.hang_up()
+    assert at.running.wait(timeout=60) == 128 + signal.SIGHUP
+
+
+def test_stopped(shell, keyboard):
+    """A stop from elsewhere gives the terminal back to the shell outside, and fg takes the session up again."""
+    at = keyboard("bash", "--norc", "--noprofile", env={"PS1": "outside> "})
+    at.expect(rb"outside> ")
+    words = " ".join([*shell, "--", "sh", "-c", "'echo ready; read x; echo got $x; read y'"])
+    at.type(f"{words}\r".encode())
+    at.expect(rb"ready\r\n")
+    (job,) = psutil.Process(at.running.pid).children()
+    job.send_signal(signal.SIGTSTP)
+    at.expect(rb"Stopped")
+    at.expect(rb"outside> ")
+    at.type(b"stty -a | grep -o -w -e '-\\?icanon' -e '-\\?echo'\r")
+    settings = at.expect(rb"outside> ")
+    assert b"-icanon" not in settings
+    assert b"icanon" in settings
+    at.type(b"fg\r")
+    at.type(b"word\r")
+    at.expect(rb"got word\r\n")
+    at.type(b"\r")
+    at.expect(rb"outside> ")
+    at.type(b"stty -a | grep -o -w -e '-\\?icanon'; exit 3\r")
+    at.expect(rb"[\r\n]icanon\r\n")
+    assert at.exit_code() == 3
+
+
+def test_full_screen(shell, keyboard, project):
+    """A full-screen program draws for the size it has, and again when that changes; its last words restore the screen."""
+    (project / "text").write_text("".join(f"line {number}\n" for number in range(1, 201)))
+    at = keyboard(*shell, "--", "less", "text")
+    at.expect(rb"\x1b\[\?1049h")
+    at.expect(rb"line 29\r\n")
+    at.resize(50, 100)
+    at.expect(rb"line 49\r\n")
+    at.type(b"G")
+    at.expect(rb"line 200")
+    at.type(b"q")
+    at.expect(rb"\x1b\[\?1049l")
+    assert at.exit_code() == 0
+    assert at.is_as_before()
+
+
+def test_typed_ahead(shell, keyboard):
+    """What was typed for the sandbox and not read is never read by the shell outside; modes that type are off."""
+    script = "stty -echo; printf '\\033[?1003h\\033[?2004h'; echo ready; read x"
+    at = keyboard("sh", "-c", 'isandbox=$1; shift; "$isandbox" "$@"; head -n 1', "sh", *shell, *in_sh(script))
+    at.expect(b"ready")
+    at.type(b"first\rrm -rf precious\r")
+    at.expect(rb"\x1b\[\?[0-9;]*1003;[0-9;]*2004l")
+    at.type(b"own\r")
+    at.expect(rb"own\r\n")
+    assert b"precious" not in at.expect(rb"own\r\n")
+    assert at.exit_code() == 0
+
+
+def test_script(isandbox):
+    """Where stdin is no terminal the shell reads it as a script, and has none itself; output is in its own two streams."""
+    done = isandbox("shell", "--type", "local", "-w", ".:rw", input=b"test -t 0 || echo none; echo err >&2; exit 4\n")
+    assert (done.returncode, done.stdout, done.stderr) == (4, b"none\n", b"err\n")
+
+
+def test_errors(isandbox, keyboard, program):
+    """What cannot be made or started is one line and the exit code of `isandbox run`; the terminal has not been touched."""
+    done = isandbox("shell", "--type", "local", input=b"")
+    assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)
+    assert b"-w DIR:rw" in done.stderr
+    done = isandbox("shell", "local-0000", "--detach-keys", "nonsense", input=b"")
+    assert done.returncode == 125
+    at = keyboard(program, "shell", "--type", "local", "-w", ".:rw", "--", "no-such-program")
+    at.expect(rb"isandbox: no-such-program: No such file or directory\r\n")
+    assert at.exit_code() == 127
+    assert at.is_as_before()
