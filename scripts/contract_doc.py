@@ -11,7 +11,7 @@ from isandbox.testing.contract.sources import INSPECT_CHECKS, REPORTS, RULES
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 HEAD = """# The contract
 
-What every backend promises, one test each, in `isandbox.testing.SandboxContract`; the two groups whose names begin with `Detached`
+What every backend promises, one test each, in `isandbox.testing.SandboxContract`; the groups whose names begin with `Detached`
 are in `DetachedContract`, which a backend that claims `detach` keeps too, and with them Lifecycle, LifecycleCommand and
 Cancellation by detached sandboxes. A name here is the test's name without `test_`. Groups whose names end with
 `CommandPromises`, and `FileViewPromises`, take commands to hold; `FakeSandbox` keeps the others among File, HostileName,

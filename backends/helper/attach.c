@@ -135,6 +135,7 @@ relay_client_gone (u32 client)
         if (v->client == client)
           {
             *link = v->next;
+            viewer_last_input (r, v);
             viewer_free (v);
           }
         else

@@ -230,6 +230,8 @@ take_end (struct relay *r, const u8 *report)
 {
   memcpy (&r->end, report, sizeof r->end);
   r->ended = 1;
+  if (r->over && !r->end.fault)
+    r->end.fault = FAULT_OUTPUT;
   if (!(r->flags & START_TERMINAL))
     close_one (&r->sink);
   r->sink = -1;
@@ -285,14 +287,17 @@ room (const struct relay *r, int i)
   return relay_kept (r) ? ring->size : ring->size - (ring->written - viewers_slowest (r, i));
 }
 
+/* What a quota means does not depend on who is first: a command that ends by itself before it can be ended is over it too. */
 static void
 check_quota (struct relay *r)
 {
-  if (r->quota && r->command && r->stream[0].ring.written + r->stream[1].ring.written > r->quota)
-    {
-      r->quota = 0;
-      command_end (r->command, FAULT_OUTPUT);
-    }
+  if (!r->quota || r->over || r->stream[0].ring.written + r->stream[1].ring.written <= r->quota)
+    return;
+  r->over = 1;
+  if (r->ended && !r->end.fault)
+    r->end.fault = FAULT_OUTPUT;
+  else if (r->command)
+    command_end (r->command, FAULT_OUTPUT);
 }
 
 static void

@@ -45,7 +45,7 @@ struct relay {
   u32 flags, streams;
   i32 pid;
   u64 started_ns, quota;
-  u32 ended, forgotten; /* forgotten: nothing is kept for later viewers, it cannot be attached to */
+  u32 ended, over, forgotten; /* over: its quota. forgotten: nothing is kept for later viewers, it cannot be attached to */
   u32 line_begun;       /* the last byte of its input was not the end of a line */
   int status, sink;     /* sink: of a terminal, the same as its stream */
   int slave;            /* held until the command has ended: a terminal that nobody has open cannot be told from a dead one */
@@ -96,6 +96,7 @@ void viewers_started (struct relay *r);
 void viewers_watch (struct relay *r);
 void viewers_turn (struct relay *r); /* input, what is left of the output, reports; the gone ones are freed */
 void viewer_own (int fd);            /* a descriptor that came from a client must never make us wait */
+void viewer_last_input (struct relay *r, struct viewer *v);
 void viewer_free (struct viewer *v);
 u64 viewers_slowest (const struct relay *r, int stream);
 extern u32 viewers_alive;

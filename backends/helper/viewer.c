@@ -209,6 +209,26 @@ input (struct relay *r, struct viewer *v)
     end_input (r, v);
 }
 
+/* Its client has gone: what it had said before is taken as far as the command takes it at once. */
+void
+viewer_last_input (struct relay *r, struct viewer *v)
+{
+  for (u32 taken = 0; taken < ROUND && r->sink >= 0 && v->in >= 0; taken += sizeof v->input)
+    {
+      if (!v->held)
+        take_input (v);
+      if (!v->held)
+        break;
+      pass_input (r, v);
+      if (v->held)
+        return;
+    }
+  if (v->held && r->sink >= 0)
+    pass_input (r, v);
+  if (v->eof && v->in < 0 && !v->held && r->sink >= 0)
+    end_input (r, v);
+}
+
 void
 viewers_watch (struct relay *r)
 {
@@ -273,6 +293,7 @@ viewers_turn (struct relay *r)
       if (v->status < 0 && (!v->told || (v->out[0] < 0 && v->out[1] < 0)))
         {
           *link = v->next;
+          viewer_last_input (r, v);
           viewer_free (v);
         }
       else

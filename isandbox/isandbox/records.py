@@ -46,7 +46,7 @@ class ExecResult:
     """What became of a command.
 
     ``exit_code`` and ``signal`` are what the kernel said: a death by signal n is exit code 128 + n. ``fault`` is set when
-    the sandbox ended the command. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
+    the sandbox ended the command, and is ``output`` for one that wrote more than `Quotas.output` however it ended. ``limits_hit`` names the quotas of which it refused more while the command ran (``pids``,
     ``disk``, ``open_files``, ``file_size``); how surely is in the capability record, `Enforcement.told`. Both come from a
     channel that the command cannot write to.
 

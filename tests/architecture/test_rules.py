@@ -83,6 +83,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "signal": (
         "isandbox.cli.",
         "isandbox.records",
+        "isandbox_backends._shared.cgroups.members",
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.detached.",
         "isandbox_backends.local.py_helper.",

@@ -8,7 +8,21 @@ from typing import Any
 
 import pytest
 
-from isandbox import ConfigurationError, Event, ExecResult, ExecTimeoutError, Quotas, SandboxClosedError, UnsupportedError
+from isandbox import (
+    ConfigurationError,
+    Event,
+    ExecResult,
+    ExecTimeoutError,
+    Quotas,
+    SandboxClosedError,
+    SandboxLostError,
+    UnsupportedError,
+    connect,
+    create_sandbox,
+    kill_sandbox,
+    list_sandboxes,
+    reap,
+)
 from isandbox.testing import FakeSandbox, ThroughSync
 from isandbox.testing.contract.base import Contract
 from isandbox.testing.contract.cancellation import CancellationPromises
@@ -117,3 +131,39 @@ async def test_a_fake_tells_of_its_commands() -> None:
         assert isinstance(fake, FakeSandbox)
         await fake.on("make", "done").exec("make")
     assert [event.kind for event in events] == ["created", "exec_started", "exec_ended", "closed"]
+
+
+async def test_programs_that_find_sandboxes_can_be_tested() -> None:
+    """While fakes are installed, the functions that find sandboxes see those alone; afterwards they have ended, and are unknown."""
+    with FakeSandbox.installed({"a": "1"}):
+        made = await create_sandbox("fake", detached=True, lifetime=60, labels={"job": "1"})
+        other = await FakeSandbox.create(detached=True, lifetime=60)
+        assert {summary.id for summary in await list_sandboxes()} == {made.info.id, other.info.id}
+        assert isinstance(made, FakeSandbox)
+        made.on("make", "done")
+        await made.detach()
+        async with connect(made.info.id) as connected:
+            assert await connected.files.read_text("a") == "1"
+            assert (await connected.exec("make")).stdout == "done"
+        assert (await reap()).removed == ()
+        assert [await kill_sandbox(summary.id) for summary in await list_sandboxes(labels={"job": "1"})] == [True]
+    with pytest.raises(SandboxLostError):
+        await other.files.list()
+    with pytest.raises(ConfigurationError, match="no backend here"):
+        connect(made.info.id)
+    await other.close()
+
+
+async def test_a_fakes_commands_end_with_it() -> None:
+    """A command that waits when another handle kills the fake, or its lifetime ends, is SandboxLostError, and says why."""
+    with FakeSandbox.installed():
+        for lifetime, why in ((60, "killed"), (0.2, "lifetime")):
+            fake = await FakeSandbox.create(detached=True, lifetime=lifetime)
+            assert isinstance(fake, FakeSandbox)
+            task = asyncio.create_task(fake.on("slow", "late", delay=60).exec("slow"))
+            await asyncio.sleep(0.05)
+            if why == "killed":
+                assert await kill_sandbox(fake.info.id)
+            with pytest.raises(SandboxLostError, match=why):
+                await task
+            await fake.close()

@@ -29,7 +29,9 @@ def test_every_row_is_a_promise_with_a_decision() -> None:
 
 @pytest.mark.parametrize("path", [*SUITE, *TESTS], ids=lambda path: path.name)
 def test_nothing_is_skipped_or_expected_to_fail_beside_the_table(path: Path) -> None:
-    """No promise and no test of a backend skips or expects to fail, but through the table's one line of code."""
+    """No promise and no test of a backend skips or expects to fail, but through two lines of code: the table's, and that for a
+    verb which the record does not claim, whose refusal is a promise of its own.
+    """
     if path == Path(__file__):
         return
     found = [
@@ -37,7 +39,7 @@ def test_nothing_is_skipped_or_expected_to_fail_beside_the_table(path: Path) -> 
         if isinstance(node, ast.Attribute | ast.Name)
         and (node.attr if isinstance(node, ast.Attribute) else node.id) in {"skip", "skipif", "xfail", "importorskip", "skipTest"}
     ]  # fmt: skip
-    assert len(found) == (1 if path.name == "base.py" else 0), found
+    assert len(found) == (2 if path.name == "base.py" else 0), found
 
 
 def test_what_is_never_waived_cannot_be_a_row() -> None:

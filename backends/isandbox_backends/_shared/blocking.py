@@ -110,6 +110,9 @@ class BlockingProcess(IProcess):
         self._hand_on_reports(time.monotonic())  # of a round that a Ctrl-C broke off
         exchange.resume(time.monotonic())
         events = self._wait(outputs=outputs)
+        if self._client.closed and not exchange.exited:  # meanwhile: what is reported now is the end that closing gave it
+            exchange.give_up()
+            return
         now = time.monotonic()
         for fd, _ in events:
             if fd == ends.status:

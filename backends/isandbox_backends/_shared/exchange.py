@@ -189,8 +189,9 @@ class Exchange:
         self._answer_by = now + IDLE
 
     def give_up(self) -> None:
-        """The sandbox was closed: what has not been reported will not be."""
+        """The sandbox was closed: what has not been reported will not be, and what has not been drained is not read."""
         self._lose("it was closed")
+        self.finished = True
 
     def _lose(self, why: str) -> None:
         if self._exit is None:
@@ -208,7 +209,8 @@ class Exchange:
         return ExecResult(
             exit_code=code,
             signal=signal_number,
-            fault=end.fault,
+            # Also where the command was faster than the kill: what a quota means cannot depend on who is first.
+            fault=end.fault or ("output" if self.over_output else None),
             limits_hit=limits | end.limits,
             stdout_bytes=self._kept["stdout"].value(),
             stderr_bytes=stderr.value() if stderr else b"",

@@ -49,6 +49,8 @@ class UnscriptedCommandError(AssertionError):
 class FakeSandbox(ISandbox):
     """``files`` fills the workspace. Script answers with `on`; what was run is in ``calls``, as `ProcessSpec`.
 
+    It claims neither kept commands nor terminals: ``background=`` and ``terminal=`` are refused.
+
     ``request`` is what a backend's ``create`` gets; with it the fake tells of its life and shows what was asked for.
     """
 

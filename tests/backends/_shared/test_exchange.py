@@ -210,6 +210,19 @@ def test_the_output_quota(sizes: list[int], over: bool) -> None:
     assert x.over_output is over
 
 
+def test_over_the_output_quota_is_a_fault_however_the_command_ended() -> None:
+    """A command that wrote too much and ended by itself before it could be ended has the fault too; one at the quota has none."""
+    for size, fault in ((10, None), (11, "output")):
+        x = exchange(quota=10)
+        x.output("stdout", bytes(size), 0.1)
+        x.output_ended("stdout")
+        x.output_ended("stderr")
+        x.status(report(), 0.2)
+        x.advance(0.2)
+        result = x.result()
+        assert (result.fault, result.exit_code, result.ok) == (fault, 0, fault is None)
+
+
 def test_merged_streams() -> None:
     """With merge there is one stream, and stderr is empty."""
     x = Exchange(ProcessSpec(argv=("p",), timeout=None, stderr="merge"), 0.0)

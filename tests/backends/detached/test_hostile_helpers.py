@@ -8,6 +8,7 @@ import shutil
 import socket
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +21,7 @@ from isandbox_backends._shared import client, protocol, start
 from isandbox_backends._shared.detached import connect as connecting
 from isandbox_backends._shared.detached import connection, note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
+from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.link import HelperStartError
 
@@ -236,3 +238,29 @@ def test_a_helper_of_the_version_before(older: HelperProgram, stuck: bool, monke
     assert sync.kill_sandbox(sandbox.info.id) is True
     assert helper_path() is not None
     assert connection.PROTOCOL_VERSION == protocol.PROTOCOL_VERSION
+
+
+SPEAKER = """#!{python} -IS
+import os, socket
+os.write(4, bytes.fromhex("{raw}"))
+socket.socket(fileno=4).recv(1)
+"""
+
+
+@pytest.mark.native
+def test_the_pid_of_somebody_else_is_not_taken(tmp_path: Path) -> None:
+    """A launcher that calls another process the sandbox's first one: that process is neither kept an eye on nor killed."""
+    with subprocess.Popen(["sleep", "100"]) as stranger:
+        raw = frame(3, struct.pack("<II", stranger.pid, os.getpid()))
+        program = tmp_path / "helper"
+        program.write_text(SPEAKER.format(python=sys.executable, raw=raw.hex()))
+        program.chmod(0o700)
+        starting = DetachedStart(HelperProgram(str(program)), [], {}, "seccomp-" + "4" * 32)
+        try:
+            with pytest.raises(HelperStartError, match="no helper"):
+                starting.wait_ready(time.monotonic() + 30)
+            starting.give_up()
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+            starting.give_up()

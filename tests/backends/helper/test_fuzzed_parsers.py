@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 HELPER = HERE.parents[2] / "backends" / "helper"
 # Edges that the corpus reaches at the least (gcc 12 counts 730 and 2390): a target that stopped at its first check would be green.
 REACHED = {"plan": 500, "requests": 1700}
-ROUNDS = {"plan": 30_000, "requests": 10_000}
+ROUNDS = {"plan": 30_000, "requests": 5_000}
 FAULTS = [
     pytest.param("plan", "plan.c", ("if (r.len > plan.size || at > plan.size)", "if (0)"), id="a record past the end of a plan"),
     pytest.param("plan", "plan.c", ("if (pos++ >= r->len)", "if (pos++ > r->len + 9)"), id="a string without end in a plan"),
@@ -28,6 +28,9 @@ FAULTS = [
     pytest.param("requests", "command.c", ("c->fd_in, c->fd_out, c->fd_err,", "c->fd_in, c->fd_out,"), id="a descriptor not closed"),
     pytest.param("requests", "command.c", ("c->fd_err, c->fd_script }", "c->fd_err, c->fd_status }"), id="one closed twice"),
     pytest.param("requests", "clients.c", ("|| c->nfds + count > MAX_FDS)", "|| 0)"), id="more descriptors than there is room for"),
+    pytest.param("requests", "clients.c", ("      SYS (close, c->source.fd);\n", ""), id="a connection that has ended, not closed"),
+    pytest.param("requests", "clients.c", ("    SYS (close, c->fds[i]);", "    c->fds[i] = -1;"), id="what a broken client sent, not closed"),
+    pytest.param("requests", "clients.c", ("  loop_remove (&c->source);\n", ""), id="a client that has gone, waited for"),
     pytest.param("requests", "viewer.c", ("  close_one (&v->in);\n  close_one (&v->out[0]);", "  close_one (&v->in);"), id="a viewer that is not closed"),
     pytest.param("requests", "ring.c", ("u64 place = at % r->size,", "u64 place = at % (r->size + 64),"), id="bytes past the end of a ring"),
 ]  # fmt: skip

@@ -17,21 +17,26 @@ def new_name() -> str:
     return f"isandbox-{current_process()}-{secrets.token_hex(6)}"
 
 
+def dead_groups(fs: CgroupFs, parent: str, processes: Processes = PROC) -> list[str]:
+    """Paths of the groups in ``parent`` whose owner is dead. Never raises `OSError`."""
+    with contextlib.suppress(OSError):
+        return [f"{parent}/{name}" for name in fs.list(parent) if _is_dead(name, processes)]
+    return []
+
+
 def remove_dead(fs: CgroupFs, parent: str, processes: Processes = PROC) -> tuple[str, ...]:
     """Remove the groups in ``parent`` whose owner is dead; one in which something still runs stays. Never raises `OSError`.
 
     Returns the paths of those that are gone.
     """
     removed = []
-    with contextlib.suppress(OSError):
-        for name in fs.list(parent):
-            if _is_dead(name, processes):
-                with contextlib.suppress(OSError):
-                    for inner in fs.list(f"{parent}/{name}"):
-                        with contextlib.suppress(FileNotFoundError):  # by another process that cleans up
-                            fs.remove(f"{parent}/{name}/{inner}")
-                    fs.remove(f"{parent}/{name}")
-                    removed.append(f"{parent}/{name}")
+    for group in dead_groups(fs, parent, processes):
+        with contextlib.suppress(OSError):
+            for inner in fs.list(group):
+                with contextlib.suppress(FileNotFoundError):  # by another process that cleans up
+                    fs.remove(f"{group}/{inner}")
+            fs.remove(group)
+            removed.append(group)
     return tuple(removed)
 
 

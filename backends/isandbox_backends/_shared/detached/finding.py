@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from isandbox.records import SandboxState
     from isandbox_backends._shared.detached.processes import NamedHelper
 
-_PATIENCE = 5.0
-_FORCE = 2.0
+# Of a busy machine: what a helper does takes milliseconds.
+_PATIENCE = 10.0
+_FORCE = 5.0
 
 
 def list_sandboxes(backend: str) -> list[SandboxSummary]:
@@ -153,7 +154,7 @@ def _shut_down(state: State, entry: Entry) -> bool:
     except SandboxError:
         return False
     try:
-        link.wait_ready(time.monotonic() + _FORCE)
+        link.wait_ready(time.monotonic() + _PATIENCE)
     except (HelperStartError, OtherVersionError, TurnedAwayError):
         link.let_go()
         return False

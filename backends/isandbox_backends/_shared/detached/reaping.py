@@ -12,7 +12,8 @@ from isandbox.errors import StateError
 from isandbox.records import ReapReport
 from isandbox_backends._shared.cgroups import Place, find_place
 from isandbox_backends._shared.cgroups.fs import KernelFs
-from isandbox_backends._shared.cgroups.owner import remove_dead
+from isandbox_backends._shared.cgroups.members import end_members
+from isandbox_backends._shared.cgroups.owner import dead_groups, remove_dead
 from isandbox_backends._shared.cgroups.place import CONTROLLERS
 from isandbox_backends._shared.detached.processes import first_processes, open_helper
 from isandbox_backends._shared.detached.removal import finish
@@ -80,4 +81,6 @@ def _groups() -> Iterator[str]:
     fs = KernelFs()
     places = [find_place(frozenset({name})) for name in CONTROLLERS]
     for parent in sorted({path for place in places if isinstance(place, Place) for path in place.directories}):
+        for group in dead_groups(fs, parent):
+            end_members(fs, group)
         yield from remove_dead(fs, parent)

@@ -10,6 +10,7 @@ from isandbox._state.entry import Resources
 from isandbox.errors import StateError
 from isandbox_backends._shared.cgroups import NO_LIMITS, Place, SandboxGroup
 from isandbox_backends._shared.cgroups.fs import KernelFs
+from isandbox_backends._shared.cgroups.members import end_members
 from isandbox_backends._shared.host_process import log
 from isandbox_backends._shared.scratch import remove_tree
 
@@ -51,7 +52,10 @@ def _remove_groups(id: str, directories: Iterable[str]) -> Iterable[bool]:
     if not parents:
         return
     try:
-        SandboxGroup(Place("v2", parents), name_of_all(id), NO_LIMITS, KernelFs()).remove()
+        group = SandboxGroup(Place("v2", parents), name_of_all(id), NO_LIMITS, KernelFs())
+        for directory in group.directories:
+            end_members(KernelFs(), directory)
+        group.remove()
         yield True
     except OSError as error:
         log.warning("sandbox %s: its control group could not be removed: %s", id, error)

@@ -60,6 +60,8 @@ class DetachedStart(HelperClient):
             self._socket.shutdown(0)  # SHUT_RD
 
     def give_up(self) -> None:
+        if self._closed:
+            return
         with contextlib.suppress(SandboxLostError, SandboxClosedError):
             self.send(encode_shutdown())  # also where RELEASE has been sent by then
         with contextlib.suppress(OSError):

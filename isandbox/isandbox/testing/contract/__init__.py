@@ -28,6 +28,7 @@ from isandbox.testing.contract.cancellation import CancellationCommandPromises, 
 from isandbox.testing.contract.concurrency import ConcurrencyPromises
 from isandbox.testing.contract.detached import Detached, DetachedPromises
 from isandbox.testing.contract.detached_commands import DetachedCommandPromises
+from isandbox.testing.contract.detached_kept import DetachedKeptCommandPromises
 from isandbox.testing.contract.errors import ErrorCommandPromises, ErrorPromises
 from isandbox.testing.contract.exec import ExecPromises
 from isandbox.testing.contract.faults import FaultPromises
@@ -86,13 +87,19 @@ class SandboxContract(
 
 
 class DetachedContract(
-    Detached, LifecyclePromises, LifecycleCommandPromises, CancellationPromises, DetachedPromises, DetachedCommandPromises
+    Detached,
+    LifecyclePromises,
+    LifecycleCommandPromises,
+    CancellationPromises,
+    DetachedPromises,
+    DetachedCommandPromises,
+    DetachedKeptCommandPromises,
 ):
     """The groups about a sandbox's life, held by detached ones, and what only those promise: for who claims ``detach``."""
 
 
 # In the order in which docs/contract.md lists them.
-GROUPS = (*SandboxContract.__bases__, DetachedPromises, DetachedCommandPromises)
+GROUPS = (*SandboxContract.__bases__, DetachedPromises, DetachedCommandPromises, DetachedKeptCommandPromises)
 
 __all__ = [
     "GAPS",

@@ -176,6 +176,16 @@ class KeptCommandPromises(Contract):
         await first.close_stdin()
         assert (await ended(first)).stdout.endswith("end\n")
 
+    async def test_what_was_said_before_leaving_counts(self, sandbox: ISandbox) -> None:
+        """Input that was written, and closed, right before a handle is let go reaches the command, and so does its end."""
+        for number in range(10):
+            process = await sandbox.start("wc -c", background=True)
+            await process.write_stdin(b"x" * (5000 + number))
+            await process.close_stdin()
+            await process.detach()
+            assert process.id is not None
+            assert int((await ended(await sandbox.attach(process.id))).stdout) == 5000 + number
+
     @pytest.mark.parametrize(
         ("command", "code"),
         [(["no-such-program"], 127), (["/"], 126), ("exit 7", 7), ("kill -TERM $$", 143)],

@@ -113,3 +113,6 @@ class QuotaPromises(Contract):
                 assert (await limited.exec("head -c 80000 /dev/zero")).fault is None
             result = await limited.exec("head -c 60000 /dev/zero; head -c 60000 /dev/zero >&2; sleep 30", max_output=10)
             assert result.fault == "output"
+            assert (
+                await limited.exec("head -c 120000 /dev/zero")
+            ).fault == "output"  # and has ended before anybody can end it

@@ -123,13 +123,22 @@ RULES: Table = {
         *("a_killed_host_leaves_nothing_running", "an_owned_sandbox_is_not_let_go", "an_owned_sandbox_is_not_connected_to"),
         *("a_life_is_honoured_or_refused", "an_impossible_life_is_refused", "it_outlives_its_maker"),
         *("it_outlives_a_maker_that_leaves", "a_lifetime_ends_it", "renew_sets_a_new_end", "an_impossible_renewal_is_refused"),
-        *("idle_time_ends_it", "a_command_is_no_idle_time", "its_end_is_no_result", "a_crash_is_told"),
+        *(
+            "idle_time_ends_it",
+            "a_command_is_no_idle_time",
+            "a_kept_command_is_no_idle_time",
+            "its_end_is_no_result",
+            "a_crash_is_told",
+        ),
     ),
     "close destroys, detach and leaving connect let go": (
         *("leaving_a_connection_lets_go", "detach_lets_go", "leaving_a_creation_closes", "closing_a_connection_destroys"),
         *("letting_go_ends_own_commands_alone", "a_killed_client_ends_its_own_commands"),
         *("after_a_fork_a_connection_is_closed", "a_connection_has_its_own_events"),
         "a_plain_with_on_a_connection_says_what_to_write",
+    ),
+    "Kept commands go on when their client goes": (
+        *("a_kept_command_outlives_its_client", "letting_go_leaves_kept_commands"),
     ),
     "A connection is as good as the handle that made it, and several are": (
         *("a_connection_sees_what_was_made", "a_connection_runs_as_the_maker_does", "quotas_hold_for_a_connection"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -105,6 +106,25 @@ class SyncPromises(Contract):
         assert [type(error) for error in raised] == [SandboxClosedError]
         with pytest.raises(SandboxClosedError):
             sandbox.exec("true")
+
+    def test_close_from_another_thread_ends_the_draining(self) -> None:
+        """A command that has exited has its result when another thread closes the sandbox while a child's output is drained."""
+        for _ in range(3):
+            sandbox = self.create_sync()
+            exited = threading.Event()
+            codes: list[int] = []
+
+            def work(_: int, sandbox: Any = sandbox, exited: Any = exited, codes: Any = codes) -> None:
+                writes = "(while :; do echo x; sleep 0.02; done) & exit 3"
+                codes.append(sandbox.exec(writes, on_stdout=lambda _: exited.set()).exit_code)
+
+            def close(_: int, sandbox: Any = sandbox, exited: Any = exited) -> None:
+                assert exited.wait(30)
+                time.sleep(0.3)  # the exit is reported by now, and a second of draining is not over
+                sandbox.close()
+
+            _threads(lambda n, work=work, close=close: (work, close)[n](n), range(2))
+            assert codes == [3]
 
     def test_ctrl_c_ends_the_command(self, blocking: sync.ISandbox) -> None:
         """KeyboardInterrupt comes out of the call that waits, the command is gone by then, and the sandbox is of use."""
