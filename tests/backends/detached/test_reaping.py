@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -112,6 +113,7 @@ def test_a_forged_row_removes_nothing_else(state: Path, tmp_path: Path) -> None:
 def test_a_pid_that_was_reused(state: Path) -> None:
     """The number of the first process means another process by now: it is neither killed nor taken for the sandbox's."""
     with sync.create_sandbox("seccomp", detached=True, lifetime=LIFETIME) as sandbox:
+        time.sleep(0.03)  # start times are told in hundredths of a second: a number that comes again has another one
         with subprocess.Popen(["sleep", "100"]) as innocent:
             try:
                 with StateDirectory.make(str(state)) as directory:
