@@ -14,6 +14,9 @@ from isandbox.cli._host import Host, read_host
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+OWN_WORKSPACE = "none"
+"""As -w: no directory of the host. One of this name is ./none."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
@@ -21,7 +24,8 @@ class RunOptions:
 
     argv: tuple[str, ...]
     host: Host
-    workspace: str
+    workspace: str | None
+    """``None``: one of the sandbox's own."""
     workspace_mode: str = "ro"
     mounts: tuple[tuple[str, str, str], ...] = ()
     """Source, target, mode."""
@@ -64,11 +68,11 @@ def parse_options(
         host = read_host()
     except FileNotFoundError as error:
         raise click.UsageError("the current directory does not exist any more") from error
-    directory, mode = split_workspace(workspace or ".")
+    directory, mode = (None, "rw") if workspace == OWN_WORKSPACE else split_workspace(workspace or ".")
     return RunOptions(
         argv=tuple(command),
         host=host,
-        workspace=os.path.join(host.cwd, directory),
+        workspace=None if directory is None else os.path.join(host.cwd, directory),
         workspace_mode=mode,
         mounts=tuple((os.path.join(host.cwd, source), target, m) for source, target, m in map(split_mount, mounts)),
         env=dict(split_env(item, host.env) for item in env),

@@ -46,6 +46,18 @@ def test_workspace_read_write(sandboxed, project, tmp_path):
     assert (other / "new").stat().st_uid == os.getuid()
 
 
+def test_workspace_of_its_own(sandboxed, project):
+    """-w none is an empty workspace that goes with the sandbox, and whose size --disk limits."""
+    (project / "file").write_text("content")
+    script = "pwd; ls; echo x > new; head -c 3000000 /dev/zero > large; wc -c < large"
+    done = sandboxed("-w", "none", "--disk", "1MiB", "--", "sh", "-c", script)
+    assert done.stdout.startswith(b"/workspace\n")
+    assert b"file" not in done.stdout
+    assert b"No space left" in done.stderr
+    assert int(done.stdout.split()[-1]) < 1 << 20
+    assert os.listdir(project) == ["file"]
+
+
 def test_mount(sandboxed, tmp_path):
     """--mount shows a directory at its target, read-only unless it says rw."""
     (tmp_path / "data").mkdir()

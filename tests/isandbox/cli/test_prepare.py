@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from isandbox import ConfigurationError, Mount
@@ -80,3 +82,11 @@ def test_bad_quota_is_the_cores_error(project, executable):
     """What a size means is said by the core, not by the command line's syntax."""
     with pytest.raises(ConfigurationError, match="MiB"):
         prepare(_options(project, executable, memory="5MB"))
+
+
+def test_no_workspace_of_the_host(project, executable):
+    """With -w none no directory of the host is the workspace; the program's installation is shown all the same."""
+    (project / "tool").write_text("")
+    prepared = prepare(replace(_options(project, executable, type="seccomp"), workspace=None))
+    assert prepared.sandbox["workspace"] is None
+    assert prepared.argv[0] == f"{project.parent}/tools/bin/tool"

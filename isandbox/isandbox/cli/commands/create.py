@@ -22,8 +22,8 @@ def create(**options: Any) -> None:
     in it, isandbox cp copies files.
 
     The workspace is the current directory, which commands can read and not write; -w .:rw lets them, -w DIR names another.
-    They see it as it is at any time, also what you change later. The local backend needs -w DIR:rw, as it cannot keep
-    commands from writing.
+    They see it as it is at any time, also what you change later. -w none is a workspace of the sandbox's own, which is empty,
+    can be written, and goes with it. The local backend cannot keep commands from writing: it needs -w DIR:rw or -w none.
 
     When the id cannot be printed the sandbox is ended again, but for one with --idempotency-key, which can be found.
 
@@ -41,7 +41,7 @@ def create(**options: Any) -> None:
     Examples:
       isandbox create
       id=$(isandbox create -w .:rw --lifetime 2h --idle-timeout 15m)
-      isandbox create --memory 2GiB --cpus 2 --label job=nightly --json
+      isandbox create -w none --memory 2GiB --disk 1GiB --label job=nightly
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     from isandbox.cli._options import parse_options
     from isandbox.cli.life.create import CreateOptions, create_command, split_labels

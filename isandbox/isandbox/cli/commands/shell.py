@@ -42,8 +42,7 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
     the detach keys waits for the next one: with the default, press Ctrl-P twice for the last line of the shell's history. Without
     detach keys (--detach-keys '') the shell is no background command, and ends with the session.
 
-    Without ID the options are those of isandbox create, and the sandbox is gone when the shell ends. Several sandboxes can see
-    one workspace.
+    Without ID the options are those of isandbox create, and the sandbox is gone when the shell ends.
 
     Where stdin is no terminal the shell reads it as a script, without a terminal of its own, and ends with it. --attach passes
     it on then and does not end the command's input, which others may want to use.
@@ -61,7 +60,7 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
 
     \b
     Examples:
-      isandbox shell
+      isandbox shell -w none
       isandbox shell -w .:rw --memory 1GiB -- bash -l
       isandbox shell seccomp-4f1c
       isandbox shell seccomp-4f1c --attach 3

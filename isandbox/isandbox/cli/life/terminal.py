@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # From xterm's ctlseqs and kitty's keyboard protocol; a terminal skips those that it does not know.
 _CALM = b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
 
-_QUIET = 50  # milliseconds without a key, after some
-_LONGEST_PASTE = 2.0  # seconds
+_QUIET = 200  # milliseconds without a key, after some
+_LONGEST_PASTE = 3.0  # seconds
 
 
 def is_terminal(fd: int) -> bool:
