@@ -83,7 +83,7 @@ MUTANTS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "a descriptor": ("descriptors", [("main.c", 'must (ids_close_others (), "start", "close descriptors")', "SYS (dup3, 0, 70, 0)")]),
     "a terminal": ("descriptors", [("main.c", 'long null = must (SYS (openat, AT_FDCWD, "/dev/null",', 'long null = must (SYS (openat, AT_FDCWD, "/dev/zero",')]),
 }  # fmt: skip
-ONLY_ROOT = {"ids", "groups"}
+ONLY_ROOT = {"ids", "groups", "the ids' lock"}
 # With a workspace that has something to cover.
 COVERED, DENY = {"a cover", "a pin", "a view"}, ("above/denied",)
 
@@ -179,7 +179,7 @@ def test_each_mechanism_that_is_taken_out_is_missed(
 ) -> None:
     """A helper without one mechanism starts nothing, and the refusal has the layer's name."""
     if name in ONLY_ROOT and not AS_ROOT:
-        pytest.skip("an ordinary user has one id to map, and keeps its groups")
+        pytest.skip("an ordinary user has one id, which needs no lock, and keeps its groups")
     program = build(without(name))
     monkeypatch.setattr(start, "_native", lambda: program)
     tally[name] = False
