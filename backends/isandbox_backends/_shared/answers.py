@@ -20,8 +20,8 @@ _STATUS = struct.Struct("<IIIIQQQ")
 _COUNT = struct.Struct("<II")
 _COMMAND = struct.Struct("<IIIiIIQQQQQ256s")
 _NEVER = (1 << 64) - 1
-# 292 million years are no duration of a sandbox's, and more than a float of milliseconds can be trusted with.
-_MS_MOST = 1 << 53
+# A thousand years: more than a sandbox lives, and a date still has room for it.
+_MS_MOST = 1000 * 366 * 86_400 * 1000
 _RUNNING, _ENDED = 1, 2
 _TERMINAL, _STDIN = 1, 2
 

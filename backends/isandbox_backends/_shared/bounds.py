@@ -1,4 +1,4 @@
-"""What a number of a helper's can be before it is believed; each raises `ValueError` for another."""
+"""What a number of a helper's can be before it is believed; each function raises `ValueError` for another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from __future__ import annotations
 _ERRNO_MAX = 4095
 _PID_MAX = 1 << 22
 _SIGNAL_MAX = 64  # _NSIG
+
+ROOT_IDS = range(0x7800_0000, 0x7FFE_0000)
+"""Uids of root's sandboxes, which are nobody else's: `seccomp.ids` says why these."""
 
 
 def bounded_death(status: int) -> int:

@@ -38,7 +38,7 @@ NOTE = Note(
     cwd="/workspace",
     output_quota=1024,
     command_owner=200_000,
-    group=GroupNote("v2", {"memory": "/sys/fs/cgroup/user.slice"}, "isandbox-seccomp-0", 64 << 20, 256, 0.5),
+    group=GroupNote("v2", dict.fromkeys(("memory", "pids", "cpu"), "/sys/fs/cgroup/user.slice"), "isandbox-seccomp-0", 64 << 20, 256, 0.5),
 )
 CONTENT = json.loads(note.encode(NOTE))
 
