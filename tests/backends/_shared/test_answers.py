@@ -77,6 +77,7 @@ def test_what_is_no_status(answer: bytes) -> None:
         pytest.param(commands(record(), record()), id="a command twice"),
         pytest.param(commands(record(0)), id="serial 0"),
         pytest.param(commands(record(state=0)), id="an unknown state"),
+        pytest.param(commands(record(age=1 << 53)), id="older than dates are"),
         pytest.param(commands(record(pid=0)), id="pid 0 of one that runs"),
         pytest.param(commands(record(pid=1 << 31)), id="a pid past 31 bits"),
         pytest.param(commands(record(state=2, wait=0x7F)), id="an end that is none"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import os
 import shutil
 import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -115,6 +117,50 @@ def test_a_helper_that_says_nothing(monkeypatch: pytest.MonkeyPatch, ends: tuple
     _, link = ends
     with pytest.raises(HelperStartError, match="no answer"):
         link.wait_ready(time.monotonic() + 0.2)
+
+
+@pytest.mark.parametrize("said", [hello(), frame(1, struct.pack("<IIIIIIQ", 3, 1, 6, 0, 1, 0, 0), 1), bytes(64)])
+def test_a_helper_that_talks_on(ends: tuple[socket.socket, Connection], said: bytes) -> None:
+    """After the hello there is one word for it to say; whoever asks for that one is not kept by others that never end."""
+    theirs, link = ends
+    send(theirs, hello(), 1)
+    wait(link)
+    os.close(link.take_note())
+    over = threading.Event()
+
+    def talk() -> None:
+        with contextlib.suppress(OSError):
+            while not over.is_set():
+                theirs.sendall(said * 1000)
+
+    theirs.settimeout(1)
+    talker = threading.Thread(target=talk)
+    talker.start()
+    asker = threading.Thread(target=lambda: heard.append(link.farewell()), daemon=True)
+    heard: list[str | None] = []
+    try:
+        asker.start()
+        asker.join(20)
+        assert heard == [None]
+    finally:
+        over.set()
+        talker.join()
+        asker.join(20)
+
+
+@pytest.mark.native
+def test_labels_are_not_the_helpers_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the note says, a connecting program sees the labels that the sandbox was made with."""
+    honest = note.read
+    with sync.create_sandbox("seccomp", detached=True, lifetime=LIFETIME, labels={"trusted": "no"}) as sandbox:
+
+        def forged(fd: int) -> note.Note:
+            found = honest(fd)
+            return replace(found, info=replace(found.info, labels={"trusted": "yes"}))
+
+        monkeypatch.setattr(note, "read", forged)
+        with sync.connect(sandbox.info.id) as again:
+            assert again.info.labels == {"trusted": "no"}
 
 
 @pytest.mark.native
