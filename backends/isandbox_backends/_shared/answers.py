@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from isandbox.records import Fault
-from isandbox_backends._shared.bounds import bounded_death, bounded_pid
+from isandbox_backends._shared.bounds import bounded_death, bounded_offset, bounded_pid
 from isandbox_backends._shared.protocol import ProtocolError, known_fault
 
 STATUS_VERSION = 1
@@ -101,6 +101,8 @@ def _command(answer: bytes, at: int) -> KeptCommand:
         raise ValueError(f"command {serial} in state {state}")
     if first[0] > written[0] or first[1] > written[1]:
         raise ValueError(f"{first} of {written} bytes are not kept")
+    for offset in written:
+        bounded_offset(offset)
     return KeptCommand(
         serial=serial,
         pid=bounded_pid(pid) if pid or state == _RUNNING else 0,

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isandbox import Offsets
 from isandbox_backends._shared.answers import COMMANDS_MOST, KeptCommand, Status, decode_commands, decode_status
+from isandbox_backends._shared.kept import _describe as describe
 from isandbox_backends._shared.protocol import ProtocolError
 
 NEVER = (1 << 64) - 1
@@ -112,3 +114,17 @@ def test_well_framed_records_of_nonsense(records: list[bytes]) -> None:
     except ProtocolError:
         return
     assert len(found) == len(records)
+
+
+LARGE = st.sampled_from([0, 1, 1 << 40, 1 << 53, 1 << 61, (1 << 61) + 1, 1 << 63, NEVER])
+
+
+@given(age=LARGE, written=LARGE, first=LARGE)
+def test_what_is_believed_can_be_said(age: int, written: int, first: int) -> None:
+    """No number of a helper's is an error of another kind, later, where it becomes a date or an offset."""
+    try:
+        (found,) = decode_commands(commands(record(age=age, written=written, first=first)))
+    except ProtocolError:
+        assert max(age, written, first) > 1 << 40 or first > written
+        return
+    assert describe(found).written == Offsets(written, 5)

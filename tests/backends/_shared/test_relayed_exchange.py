@@ -98,6 +98,21 @@ def test_a_viewer_is_told_each_thing_once(told: bytes) -> None:
     assert x.distrusted
 
 
+@pytest.mark.parametrize(
+    "told",
+    [started(first=(1 << 63, 0)), started(first=(0, (1 << 64) - 1)), omitted(1 << 62, 0), omitted(0, (1 << 64) - 1)],
+    ids=["first", "first of stderr", "omitted", "omitted of stderr"],
+)
+def test_an_offset_that_cannot_be(told: bytes) -> None:
+    """The most that is believed is an offset that can be asked for, whatever comes on top; more breaks the protocol."""
+    x = exchange()
+    x.status(started(first=(1 << 61, 1 << 61)) + omitted(1 << 61, 1 << 61), 0.0)
+    assert offsets(x).stdout == 1 << 62
+    broken = exchange()
+    broken.status(told, 0.0)
+    assert broken.distrusted
+
+
 def test_who_reads_itself_misses_nothing() -> None:
     """OMITTED for a command with pipes of its own breaks the protocol."""
     x = Exchange(ProcessSpec(argv=("prog",)), 0.0)

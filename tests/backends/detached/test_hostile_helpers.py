@@ -117,7 +117,11 @@ def test_a_helper_that_says_nothing(monkeypatch: pytest.MonkeyPatch, ends: tuple
         link.wait_ready(time.monotonic() + 0.2)
 
 
-@pytest.mark.parametrize("said", [hello(), hello(number=7), frame(3, struct.pack("<I", 5)), bytes(64)])
+@pytest.mark.parametrize(
+    "said",
+    [hello(), hello(number=7), frame(3, struct.pack("<I", 5)), bytes(64)],
+    ids=["hello", "another hello", "launched", "rubbish"],
+)
 def test_a_helper_that_talks_on(ends: tuple[socket.socket, Connection], said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the hello there is one word for it to say; whoever asks for that one is not kept by others that never end."""
     theirs, link = ends
