@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isandbox import Offsets, ProcessSpec, SandboxClosedError, SandboxLostError
-from isandbox_backends._shared.exchange import ANSWER, IDLE, Exchange
+from isandbox_backends._shared.exchange import ANSWER, IDLE, START_ANSWER, Exchange
 from isandbox_backends._shared.protocol import StartStage
 
 
@@ -62,6 +62,33 @@ def test_an_end_that_does_not_come_is_a_loss() -> None:
     assert x.finished
     with pytest.raises(SandboxLostError):
         x.result()
+
+
+def test_a_start_that_is_never_told_is_a_loss() -> None:
+    """Whoever waits for it is not kept for ever, though nobody reads the output yet; once it is told nothing is late again."""
+    x = exchange()
+    x.wants_start = True
+    assert x.due() == START_ANSWER
+    x.advance(START_ANSWER)
+    assert x.due() == START_ANSWER + IDLE
+    told = exchange()
+    told.wants_start = True
+    told.advance(START_ANSWER)
+    told.status(started(), START_ANSWER)
+    assert told.due() is None
+    x.advance(START_ANSWER + IDLE)
+    with pytest.raises(SandboxLostError, match="start of a command"):
+        x.result()
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_a_kill_after_a_pause(timeout: float | None) -> None:
+    """The end must be reported soon after a kill, however long nobody had read before."""
+    x = exchange(timeout=timeout)
+    x.status(started(), 0.0)
+    x.expect_end(50.0)
+    x.resume(50.0)
+    assert x.due() == 50.0 + ANSWER
 
 
 def test_offsets_count_from_where_the_handle_began() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import asyncio
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -16,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from isandbox import SandboxBusyError, SandboxError, StateError, sync
-from isandbox_backends._shared import client, protocol, start
+from isandbox import SandboxBusyError, SandboxError, SandboxLostError, StateError, connect, sync
+from isandbox_backends._shared import client, exchange, protocol, start
 from isandbox_backends._shared.detached import connect as connecting
 from isandbox_backends._shared.detached import connection, note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
+from isandbox_backends._shared.detached.processes import helpers
 from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.link import HelperStartError
@@ -140,6 +143,46 @@ def test_a_helper_that_talks_on(ends: tuple[socket.socket, Connection], said: by
         patch.setattr(os, "read", read)
         assert link.farewell() is None
     assert reads == 1
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The id of a sandbox that greets whoever connects, and then says nothing more."""
+    monkeypatch.setattr(exchange, "START_ANSWER", 0.5)
+    sandbox = sync.create_sandbox("seccomp", detached=True, lifetime=LIFETIME)
+    sandbox.detach()
+    yield sandbox.info.id
+    tell(sandbox.info.id, signal.SIGCONT)
+    assert sync.kill_sandbox(sandbox.info.id)
+
+
+def tell(id: str, number: int) -> None:
+    (helper,) = [helper for helper in helpers() if helper.id == id and comm(helper.pid) == "isandbox-helper"]
+    os.kill(helper.pid, number)
+
+
+def comm(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.native
+def test_a_start_that_is_not_answered(stopped: str) -> None:
+    """Whoever waits for a kept command's start finds the sandbox lost, and does not wait for ever."""
+    with sync.connect(stopped) as sandbox:
+        tell(stopped, signal.SIGSTOP)
+        process = sandbox.start(["true"], background=True)
+        with pytest.raises(SandboxLostError, match="start of a command"):
+            process.wait()
+
+
+@pytest.mark.native
+async def test_a_start_that_is_not_answered_to_a_loop(stopped: str) -> None:
+    """The same with the other driver."""
+    async with connect(stopped) as sandbox:
+        tell(stopped, signal.SIGSTOP)
+        process = await asyncio.wait_for(sandbox.start(["true"], background=True), 30)
+        with pytest.raises(SandboxLostError, match="start of a command"):
+            await asyncio.wait_for(process.wait(), 30)
 
 
 @pytest.mark.native
