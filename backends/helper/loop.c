@@ -64,10 +64,11 @@ loop_wait (int ms)
     widen ();
   in_round = 0;
   for (struct source *s = sources; s; s = s->next)
-    {
-      polls[in_round] = (struct pollfd) { s->events ? s->fd : -1, s->events, 0 };
-      told[in_round++] = s;
-    }
+    if (s->events) /* the kernel counts also what is not waited for, and takes no more than there may be descriptors */
+      {
+        polls[in_round] = (struct pollfd) { s->fd, s->events, 0 };
+        told[in_round++] = s;
+      }
   struct timespec limit = { ms / 1000, ms % 1000 * 1000000l };
   SYS (ppoll, polls, in_round, ms < 0 ? 0 : &limit, 0, 8);
   for (u32 i = 0; i < in_round; i++)

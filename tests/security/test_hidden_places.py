@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from isandbox import ConfigurationError, Mount, Workspace
+from isandbox._state.directory import StateDirectory
 from isandbox.testing.containment.host import contents
 from isandbox_backends._shared.plan import Cover, Record
 from isandbox_backends.seccomp import hidden
@@ -133,6 +135,37 @@ def test_a_directory_without_permissions(
         assert canary in str(probes.run(make(**options, edit=uncovered), probe, PLACE="/workspace"))
     finally:
         secret.parent.parent.chmod(0o755)
+
+
+def test_state_that_is_made_later(make: Any, probes: Any, home: Path, canary: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first detached sandbox of a user is hidden from those that were there before it, with the directories above it; what
+    else comes into a home is seen.
+    """
+    shutil.rmtree(home / ".local" / "state")
+    state = home / ".local/state/isandbox"
+    monkeypatch.setenv("ISANDBOX_STATE_DIR", str(state))  # root's is not in its home
+    box = make(mounts=[Mount(str(home), "/mnt/home")])
+    with StateDirectory.make():
+        for name in ("isandbox", "isandbox/sandboxes", "other"):
+            place = state.parent / name
+            place.mkdir(exist_ok=True)
+            place.chmod(0o755)
+            (place / "file").write_text(canary if "isandbox" in name else "other")
+    found = probes.run(box, READ_EVERYTHING, PLACE="/mnt/home/.local/state")["files"]
+    assert found == {"/mnt/home/.local/state/other/file": "other"}
+
+
+@pytest.mark.parametrize("name", ["", "sandboxes", "sandboxes/seccomp-1/control"])
+def test_state_is_not_mounted(make: Any, home: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody gives a command the directory by which detached sandboxes are reached, or a part of it."""
+    state = home / "project" / "state"
+    (state / "sandboxes/seccomp-1").mkdir(parents=True)
+    (state / "sandboxes/seccomp-1/control").touch()
+    make(mounts=[Mount(str(state / name), "/mnt")])
+    monkeypatch.setenv("ISANDBOX_STATE_DIR", str(state))
+    for options in ({"mounts": [Mount(str(state / name), "/mnt")]}, {"workspace": str(state)}):
+        with pytest.raises(ConfigurationError, match="detached sandboxes are kept"):
+            make(**options)
 
 
 # -- in a directory that can be written

@@ -73,6 +73,8 @@ class AsyncProcess(IProcess):
 
     async def await_started(self) -> None:
         """Until the pid is known or the start has failed."""
+        self._exchange.wants_start = True
+        self._set_timer()
         while self._exchange.pid is None and not self._exchange.exited and not self._exchange.finished:
             self._news.clear()
             await self._news.wait()

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from isandbox.records import Fault
-from isandbox_backends._shared.bounds import bounded_death, bounded_pid
+from isandbox_backends._shared.bounds import bounded_death, bounded_offset, bounded_pid
 from isandbox_backends._shared.protocol import ProtocolError, known_fault
 
 STATUS_VERSION = 1
@@ -20,8 +20,8 @@ _STATUS = struct.Struct("<IIIIQQQ")
 _COUNT = struct.Struct("<II")
 _COMMAND = struct.Struct("<IIIiIIQQQQQ256s")
 _NEVER = (1 << 64) - 1
-# 292 million years are no duration of a sandbox's, and more than a float of milliseconds can be trusted with.
-_MS_MOST = 1 << 53
+# A thousand years: more than a sandbox lives, and a date still has room for it.
+_MS_MOST = 1000 * 366 * 86_400 * 1000
 _RUNNING, _ENDED = 1, 2
 _TERMINAL, _STDIN = 1, 2
 
@@ -101,6 +101,8 @@ def _command(answer: bytes, at: int) -> KeptCommand:
         raise ValueError(f"command {serial} in state {state}")
     if first[0] > written[0] or first[1] > written[1]:
         raise ValueError(f"{first} of {written} bytes are not kept")
+    for offset in written:
+        bounded_offset(offset)
     return KeptCommand(
         serial=serial,
         pid=bounded_pid(pid) if pid or state == _RUNNING else 0,

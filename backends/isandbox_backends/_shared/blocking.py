@@ -67,6 +67,7 @@ class BlockingProcess(IProcess):
 
     def await_started(self) -> None:
         """Until the pid is known or the start has failed."""
+        self._exchange.wants_start = True
         with self._pump_lock:
             while self._exchange.pid is None and not self._exchange.exited and not self._exchange.finished:
                 self._pump(outputs=False)

@@ -1,4 +1,4 @@
-"""What a number of a helper's can be before it is believed; each raises `ValueError` for another."""
+"""What a number of a helper's can be before it is believed; each function raises `ValueError` for another."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from __future__ import annotations
 _ERRNO_MAX = 4095
 _PID_MAX = 1 << 22
 _SIGNAL_MAX = 64  # _NSIG
+_OFFSET_MAX = 1 << 61  # `Offsets` end at 1 << 63
+
+ROOT_IDS = range(0x7800_0000, 0x7FFE_0000)
+"""Uids of root's sandboxes, which are nobody else's: `seccomp.ids` says why these."""
 
 
 def bounded_death(status: int) -> int:
@@ -20,6 +24,13 @@ def bounded_death(status: int) -> int:
 def bounded_errno(number: int) -> int:
     if number > _ERRNO_MAX:
         raise ValueError(f"no errno: {number}")
+    return number
+
+
+def bounded_offset(number: int) -> int:
+    """Bytes of a stream: few enough that two of them and all that a host has read are an offset that it can ask for."""
+    if number > _OFFSET_MAX:
+        raise ValueError(f"no offset: {number}")
     return number
 
 

@@ -25,6 +25,8 @@ IDLE = 0.1
 DRAIN = 1.0
 # The helper ends a command within a second of its time-out or of a kill; one that says nothing for this long is lost.
 ANSWER = 5.0
+# It says that a program runs when the kernel has found it, which may take a disk some time; one that never says so is lost.
+START_ANSWER = 60.0
 
 
 class Exchange:
@@ -51,6 +53,8 @@ class Exchange:
         self.released = False
         """Somebody has let go of the handle: there will be no result."""
         self.lost: str | None = None
+        self.wants_start = False
+        """Somebody waits for the news that it has started."""
         self.over_output = False
         """The output quota is used up: the driver sends a kill with fault ``output``, once."""
         limit = (1 << 62) if keep_all else spec.max_output
@@ -67,6 +71,7 @@ class Exchange:
         self._idle = ANSWER if to_the_end else IDLE
         self._drain = None if to_the_end else DRAIN
         self._answer_by = None if spec.timeout is None else now + spec.timeout + ANSWER
+        self._start_by: float | None = now + START_ANSWER
         self._overdue = False
         self._relayed = relayed
         self._paused_at: float | None = now if relayed else None
@@ -135,6 +140,7 @@ class Exchange:
         self._first = {"stdout": started.first_out, "stderr": started.first_err}
         self.serial = started.serial or None
         self.pid = started.pid
+        self._start_by, self._overdue = None, False
 
     def offset(self, stream: Stream) -> int:
         """Where a stream goes on after what has been taken in."""
@@ -151,9 +157,13 @@ class Exchange:
         self.released = self.finished = True
 
     def expect_end(self, now: float) -> None:
-        """A kill was sent: the end must be reported soon."""
+        """A kill was sent: the end must be reported soon, also of a command that nobody reads from."""
+        if paused := self._paused_at is not None:
+            self.resume(now)  # the pause so far is not to be added to this
         by = now + ANSWER
         self._answer_by = by if self._answer_by is None else min(by, self._answer_by)
+        if paused:
+            self.pause(now)
 
     @property
     def exited(self) -> bool:
@@ -164,7 +174,9 @@ class Exchange:
         if self.finished:
             return None
         if self._exit is None:
-            return None if self._relayed and self._paused_at is not None else self._answer_by
+            end = None if self._relayed and self._paused_at is not None else self._answer_by
+            start = self._start_by if self.wants_start else None
+            return min((by for by in (start, end) if by is not None), default=None)
         if self._paused_at is not None:
             return None
         idle = max(self._exit_at, self._last_output) + self._idle
@@ -183,10 +195,14 @@ class Exchange:
 
     def _miss_answer(self, now: float) -> None:
         # This process may itself have slept: one more round, in which a report that is already there is read.
+        late_start = self.wants_start and self._start_by is not None and self._start_by <= now
         if self._overdue:
-            self._lose("it did not report the end of a command in time")
+            self._lose(f"it did not report the {'start' if late_start else 'end'} of a command in time")
         self._overdue = True
-        self._answer_by = now + IDLE
+        if late_start:
+            self._start_by = now + IDLE
+        else:
+            self._answer_by = now + IDLE
 
     def give_up(self) -> None:
         """The sandbox was closed: what has not been reported will not be, and what has not been drained is not read."""

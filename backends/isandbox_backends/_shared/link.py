@@ -208,11 +208,12 @@ class HelperLink(ABC):
 
     def _hear_farewell(self) -> str | None:
         with contextlib.suppress(OSError, ProtocolError):
-            # Not by the socket object, which waits for SEND_TIMEOUT; after the hello nothing else is ever said here.
+            # Not by the socket object, which waits for SEND_TIMEOUT.
             while self._farewell is None and not self._closed and (data := os.read(self._socket.fileno(), 4096)):
                 for reply in self._decoder.feed(data):
-                    if isinstance(reply, Goodbye):
-                        self.take_farewell(reply)
+                    if not isinstance(reply, Goodbye):  # a helper that talks on and on would be listened to for ever
+                        raise ProtocolError(f"{type(reply).__name__} after the hello")
+                    self.take_farewell(reply)
         return self._farewell
 
     def take_farewell(self, reply: Goodbye) -> None:

@@ -69,6 +69,22 @@ def descriptor_path(fd: int) -> str:
     return f"/proc/self/fd/{fd}" if hasattr(os, "memfd_create") else f"/dev/fd/{fd}"
 
 
+def permit(name: str, directory: int | None = None) -> None:
+    """Mode 0700 for the directory ``name``. Raises `OSError`.
+
+    Never through a link: one that a process, which we take for dead and which is not, has put there since we looked may lead to
+    a file that only we can change.
+    """
+    if not hasattr(os, "O_PATH"):
+        os.chmod(name, 0o700, dir_fd=directory, follow_symlinks=False)
+        return
+    held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.chmod(descriptor_path(held), 0o700)  # fchmod(2) takes no such descriptor
+    finally:
+        os.close(held)
+
+
 def enlarge_pipe(fd: int, size: int) -> None:
     """A larger buffer where the system and the user's share allow it."""
     if hasattr(fcntl, "F_SETPIPE_SZ"):

@@ -15,7 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from isandbox.records import Fault, Limit
-from isandbox_backends._shared.bounds import bounded_death, bounded_errno, bounded_pid, exactly
+from isandbox_backends._shared.bounds import bounded_death, bounded_errno, bounded_offset, bounded_pid, exactly
 
 PROTOCOL_VERSION = 4
 FEATURE_FDS = 1
@@ -283,7 +283,7 @@ def _decode(kind: int, payload: bytes) -> Reply:
             return _decode_exit(payload)
         if kind == FrameType.STARTED:
             id_, pid, serial, _, first_out, first_err = _STARTED.unpack(payload)
-            return Started(id_, bounded_pid(pid), serial, first_out, first_err)
+            return Started(id_, bounded_pid(pid), serial, bounded_offset(first_out), bounded_offset(first_err))
         if kind in _RARE:
             return _RARE[kind](payload)
     except (struct.error, ValueError) as error:
@@ -313,7 +313,7 @@ def _decode_goodbye(payload: bytes) -> Goodbye:
 
 def _decode_omitted(payload: bytes) -> Omitted:
     id_, _, out, err = _OMITTED.unpack(payload)
-    return Omitted(id_, out, err)
+    return Omitted(id_, bounded_offset(out), bounded_offset(err))
 
 
 # Most sandboxes of a process say the same.

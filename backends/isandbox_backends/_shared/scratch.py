@@ -11,6 +11,7 @@ import tempfile
 
 from isandbox._state.owner import PROC, Processes, current_process, parse_process, process_fate
 from isandbox.errors import SandboxError
+from isandbox_backends._shared.portable import permit
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNED = re.compile(r"isandbox-([0-9]+-[0-9]+-[0-9]+)-[0-9a-f]{16}", re.ASCII)
@@ -104,9 +105,7 @@ def _open_whatever_its_mode(path: str) -> int:
     try:
         top = os.open(path, _DIRECTORY)
     except PermissionError:
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            raise
-        os.chmod(path, 0o700)
+        permit(path)
         top = os.open(path, _DIRECTORY)
     with contextlib.suppress(PermissionError):  # somebody else's: removing from it will say so
         os.fchmod(top, 0o700)
@@ -124,13 +123,13 @@ def _remove_entry(top: int, name: str) -> None:
 def _empty_into(top: int, name: str) -> None:
     """Everything below ``name`` is removed, or moved up into ``top`` when it is a directory."""
     with contextlib.suppress(PermissionError):  # somebody else's: opening it will say so
-        os.chmod(name, 0o700, dir_fd=top)  # a command may have taken the permissions away, also from itself
+        permit(name, top)  # a command may have taken the permissions away, also from itself
     inner = os.open(name, _DIRECTORY, dir_fd=top)
     try:
         for entry in os.listdir(inner):
             if _is_directory(inner, entry):
                 with contextlib.suppress(PermissionError):
-                    os.chmod(entry, 0o700, dir_fd=inner)  # moving a directory writes its ".."
+                    permit(entry, inner)  # moving a directory writes its ".."
                 # A name that a command can foresee it can also take.
                 os.rename(entry, f".isandbox-removing-{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
             else:

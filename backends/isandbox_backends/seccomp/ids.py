@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from isandbox_backends._shared.bounds import ROOT_IDS
 from isandbox_backends._shared.plan import IdMaps, IdUse
 from isandbox_backends.seccomp.mounts import COMMAND_UID
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from isandbox_backends.seccomp.subordinate import Grant
 
 LENGTH = 1024
-ROOT_RANGES = range(0x7800_0000, 0x7FFE_0000, LENGTH)
+ROOT_RANGES = range(ROOT_IDS.start, ROOT_IDS.stop, LENGTH)
 # The ids of a container's own users; rootless engines take them from the same entries, from the first one on.
 _LOW_IDS = 4096
 

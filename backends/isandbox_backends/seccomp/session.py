@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import tempfile
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from isandbox._settings import environment
+from isandbox._settings import environment, read_state_variables
 from isandbox._text import plain
-from isandbox.errors import SandboxError
+from isandbox.errors import ConfigurationError, SandboxError
 from isandbox_backends._shared.portable import check_files_open
 from isandbox_backends.seccomp.hidden import MACHINE, TEMPORARY, VARIABLES, below, of_environment, of_home
 
 Variables = tuple[tuple[str, str], ...]
 # Homes of services that have no home: a mount of /usr or /bin is of programs.
 _NO_HOMES = ("/usr", "/bin", "/sbin", "/dev", "/proc", "/sys", "/nonexistent")
+# Where it cannot be made now, no sandbox of ours will be kept there later.
+_NEVER = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
 
 def hidden_below(mounted: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -35,6 +38,35 @@ def hidden_below(mounted: Iterable[str]) -> dict[str, tuple[str, ...]]:
         listed = [place for top in _temporary() if f"{top}/".startswith(f"{path}/") for place in _listed(top)]
         found[path] = (*below(path, places), *listed)
     return found
+
+
+def hide_state(mounted: Iterable[str]) -> None:
+    """Make the directory of this user's detached sandboxes where one of ``mounted`` would show it, as it is covered only if it is
+    there: one that was made later would be seen, and who runs under our uid can connect to what is in it.
+
+    Raises `ConfigurationError` for a mount of it or of what is in it, and `SandboxError` when it cannot be made just now.
+    """
+    from isandbox._state.directory import choose_path, make_all
+
+    try:
+        path = choose_path(read_state_variables(), os.geteuid())
+    except ConfigurationError:  # there is no place for one
+        return
+    real = _real(path)
+    for place in mounted:
+        if f"{place}/".startswith(f"{real}/"):
+            raise ConfigurationError(
+                f"{plain(place)} is where your detached sandboxes are kept; code inside could take them over. Mount something else"
+            )
+    if not any(real.startswith(f"{place.rstrip('/')}/") for place in mounted):
+        return
+    try:
+        make_all(path)
+    except OSError as error:
+        if error.errno not in _NEVER:
+            raise SandboxError(
+                f"{plain(path)} is in a directory that is mounted, and cannot be made to be hidden there: {error.strerror}"
+            ) from error
 
 
 def own_homes() -> tuple[str, ...]:

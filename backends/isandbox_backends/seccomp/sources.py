@@ -14,7 +14,7 @@ from isandbox_backends._shared.sources import real_source
 from isandbox_backends.seccomp.covers import Source
 from isandbox_backends.seccomp.hidden import below
 from isandbox_backends.seccomp.mounts import WORKSPACE
-from isandbox_backends.seccomp.session import hidden_below, own_homes
+from isandbox_backends.seccomp.session import hidden_below, hide_state, own_homes
 
 if TYPE_CHECKING:
     from isandbox.policy import Policy, Workspace
@@ -27,7 +27,10 @@ def mounted(policy: Policy) -> tuple[Source | None, list[Source]]:
     """
     mounts = [_source(mount.source, "mount source", mount.target, mount.mode == "rw") for mount in policy.mounts]
     workspace = None if policy.workspace is None else _workspace(policy.workspace)
-    directories = [source.path for source in (workspace, *mounts) if source is not None and source.is_dir]
+    sources = [source for source in (workspace, *mounts) if source is not None]
+    if sources:
+        hide_state([source.path for source in sources])
+    directories = [source.path for source in sources if source.is_dir]
     if not directories:  # a sandbox without them pays nothing
         return workspace, mounts
     hidden = hidden_below(directories)

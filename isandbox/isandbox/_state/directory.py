@@ -84,7 +84,7 @@ class StateDirectory:
         """The same, made with mode 0700 when it is not there; directories above that are missing too. Raises as `open`."""
         path = choose_path(read_state_variables(), os.geteuid()) if path is None else _checked(path)
         try:
-            _make_all(path)
+            make_all(path)
             return cls(path, _open_checked(path))
         except OSError as error:
             raise failure(path, error) from error
@@ -101,8 +101,10 @@ class StateDirectory:
             os.close(fd)
 
 
-def _make_all(path: str) -> None:
-    """The directory and those above that are missing, each 0700 as the XDG specification wants. Raises `OSError`."""
+def make_all(path: str) -> None:
+    """The directory and those above that are missing, each 0700 as the XDG specification wants. Nothing is checked of what is
+    there. Raises `OSError`.
+    """
     missing = []
     while not os.path.lexists(path):
         missing.append(path)

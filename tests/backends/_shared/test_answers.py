@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isandbox import Offsets
 from isandbox_backends._shared.answers import COMMANDS_MOST, KeptCommand, Status, decode_commands, decode_status
+from isandbox_backends._shared.kept import _describe as describe
 from isandbox_backends._shared.protocol import ProtocolError
 
 NEVER = (1 << 64) - 1
@@ -77,6 +79,7 @@ def test_what_is_no_status(answer: bytes) -> None:
         pytest.param(commands(record(), record()), id="a command twice"),
         pytest.param(commands(record(0)), id="serial 0"),
         pytest.param(commands(record(state=0)), id="an unknown state"),
+        pytest.param(commands(record(age=1 << 53)), id="older than dates are"),
         pytest.param(commands(record(pid=0)), id="pid 0 of one that runs"),
         pytest.param(commands(record(pid=1 << 31)), id="a pid past 31 bits"),
         pytest.param(commands(record(state=2, wait=0x7F)), id="an end that is none"),
@@ -111,3 +114,17 @@ def test_well_framed_records_of_nonsense(records: list[bytes]) -> None:
     except ProtocolError:
         return
     assert len(found) == len(records)
+
+
+LARGE = st.sampled_from([0, 1, 1 << 40, 1 << 53, 1 << 61, (1 << 61) + 1, 1 << 63, NEVER])
+
+
+@given(age=LARGE, written=LARGE, first=LARGE)
+def test_what_is_believed_can_be_said(age: int, written: int, first: int) -> None:
+    """No number of a helper's is an error of another kind, later, where it becomes a date or an offset."""
+    try:
+        (found,) = decode_commands(commands(record(age=age, written=written, first=first)))
+    except ProtocolError:
+        assert max(age, written, first) > 1 << 40 or first > written
+        return
+    assert describe(found).written == Offsets(written, 5)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isandbox import Offsets, ProcessSpec, SandboxClosedError, SandboxLostError
-from isandbox_backends._shared.exchange import ANSWER, IDLE, Exchange
+from isandbox_backends._shared.exchange import ANSWER, IDLE, START_ANSWER, Exchange
 from isandbox_backends._shared.protocol import StartStage
 
 
@@ -64,6 +64,33 @@ def test_an_end_that_does_not_come_is_a_loss() -> None:
         x.result()
 
 
+def test_a_start_that_is_never_told_is_a_loss() -> None:
+    """Whoever waits for it is not kept for ever, though nobody reads the output yet; once it is told nothing is late again."""
+    x = exchange()
+    x.wants_start = True
+    assert x.due() == START_ANSWER
+    x.advance(START_ANSWER)
+    assert x.due() == START_ANSWER + IDLE
+    told = exchange()
+    told.wants_start = True
+    told.advance(START_ANSWER)
+    told.status(started(), START_ANSWER)
+    assert told.due() is None
+    x.advance(START_ANSWER + IDLE)
+    with pytest.raises(SandboxLostError, match="start of a command"):
+        x.result()
+
+
+@pytest.mark.parametrize("timeout", [None, 60.0])
+def test_a_kill_after_a_pause(timeout: float | None) -> None:
+    """The end must be reported soon after a kill, however long nobody had read before."""
+    x = exchange(timeout=timeout)
+    x.status(started(), 0.0)
+    x.expect_end(50.0)
+    x.resume(50.0)
+    assert x.due() == 50.0 + ANSWER
+
+
 def test_offsets_count_from_where_the_handle_began() -> None:
     """What came before a viewer, what it has had and what it was told to have missed are its place in the stream."""
     x = exchange()
@@ -96,6 +123,21 @@ def test_a_viewer_is_told_each_thing_once(told: bytes) -> None:
     x = exchange()
     x.status(told, 0.0)
     assert x.distrusted
+
+
+@pytest.mark.parametrize(
+    "told",
+    [started(first=(1 << 63, 0)), started(first=(0, (1 << 64) - 1)), omitted(1 << 62, 0), omitted(0, (1 << 64) - 1)],
+    ids=["first", "first of stderr", "omitted", "omitted of stderr"],
+)
+def test_an_offset_that_cannot_be(told: bytes) -> None:
+    """The most that is believed is an offset that can be asked for, whatever comes on top; more breaks the protocol."""
+    x = exchange()
+    x.status(started(first=(1 << 61, 1 << 61)) + omitted(1 << 61, 1 << 61), 0.0)
+    assert offsets(x).stdout == 1 << 62
+    broken = exchange()
+    broken.status(told, 0.0)
+    assert broken.distrusted
 
 
 def test_who_reads_itself_misses_nothing() -> None:

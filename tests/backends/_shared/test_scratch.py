@@ -207,3 +207,22 @@ def test_nothing_is_removed_where_other_machines_see_it(tmp_path: Path, monkeypa
         assert remove_dead_scratch(str(tmp_path)) == ()
     assert remove_dead_scratch(str(tmp_path)) == (str(tmp_path / DEAD),)
     assert remove_dead_scratch(str(tmp_path / "nowhere")) == ()
+
+
+def test_a_link_in_the_place_of_a_directory(tree: Path, sandbox_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process puts in a directory's place after it was looked at is neither followed nor changed."""
+    precious = sandbox_tmp / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    precious.chmod(0o555)
+    for place in (tree / "link", tree / "inner" / "link"):
+        place.parent.mkdir(exist_ok=True)
+        place.symlink_to(precious)
+    monkeypatch.setattr(scratch, "_is_directory", lambda directory, name: "file" not in name)  # as it was when we looked
+    with pytest.raises(NotADirectoryError):
+        remove_tree(str(tree))
+    assert precious.stat().st_mode & 0o777 == 0o555
+    assert (precious / "file").exists()
+    monkeypatch.undo()
+    remove_tree(str(tree))
+    precious.chmod(0o755)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import asyncio
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -16,11 +18,12 @@ from pathlib import Path
 
 import pytest
 
-from isandbox import SandboxBusyError, SandboxError, StateError, sync
-from isandbox_backends._shared import client, protocol, start
+from isandbox import SandboxBusyError, SandboxError, SandboxLostError, StateError, connect, sync
+from isandbox_backends._shared import client, exchange, protocol, start
 from isandbox_backends._shared.detached import connect as connecting
 from isandbox_backends._shared.detached import connection, note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
+from isandbox_backends._shared.detached.processes import helpers
 from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.link import HelperStartError
@@ -115,6 +118,86 @@ def test_a_helper_that_says_nothing(monkeypatch: pytest.MonkeyPatch, ends: tuple
     _, link = ends
     with pytest.raises(HelperStartError, match="no answer"):
         link.wait_ready(time.monotonic() + 0.2)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [hello(), hello(number=7), frame(3, struct.pack("<I", 5)), bytes(64)],
+    ids=["hello", "another hello", "launched", "rubbish"],
+)
+def test_a_helper_that_talks_on(ends: tuple[socket.socket, Connection], said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the hello there is one word for it to say; whoever asks for that one is not kept by others that never end."""
+    theirs, link = ends
+    send(theirs, hello(), 1)
+    wait(link)
+    os.close(link.take_note())
+    reads = 0
+
+    def read(_fd: int, _size: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        assert reads < 1000, "it is listened to for ever"
+        return said
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "read", read)
+        assert link.farewell() is None
+    assert reads == 1
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The id of a sandbox that greets whoever connects, and then says nothing more."""
+    monkeypatch.setattr(exchange, "START_ANSWER", 0.5)
+    sandbox = sync.create_sandbox("seccomp", detached=True, lifetime=LIFETIME)
+    sandbox.detach()
+    yield sandbox.info.id
+    tell(sandbox.info.id, signal.SIGCONT)
+    assert sync.kill_sandbox(sandbox.info.id)
+
+
+def tell(id: str, number: int) -> None:
+    (helper,) = [helper for helper in helpers() if helper.id == id and comm(helper.pid) == "isandbox-helper"]
+    os.kill(helper.pid, number)
+
+
+def comm(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+
+
+@pytest.mark.native
+def test_a_start_that_is_not_answered(stopped: str) -> None:
+    """Whoever waits for a kept command's start finds the sandbox lost, and does not wait for ever."""
+    with sync.connect(stopped) as sandbox:
+        tell(stopped, signal.SIGSTOP)
+        process = sandbox.start(["true"], background=True)
+        with pytest.raises(SandboxLostError, match="start of a command"):
+            process.wait()
+
+
+@pytest.mark.native
+async def test_a_start_that_is_not_answered_to_a_loop(stopped: str) -> None:
+    """The same with the other driver."""
+    async with connect(stopped) as sandbox:
+        tell(stopped, signal.SIGSTOP)
+        process = await asyncio.wait_for(sandbox.start(["true"], background=True), 30)
+        with pytest.raises(SandboxLostError, match="start of a command"):
+            await asyncio.wait_for(process.wait(), 30)
+
+
+@pytest.mark.native
+def test_labels_are_not_the_helpers_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the note says, a connecting program sees the labels that the sandbox was made with."""
+    honest = note.read
+    with sync.create_sandbox("seccomp", detached=True, lifetime=LIFETIME, labels={"trusted": "no"}) as sandbox:
+
+        def forged(fd: int) -> note.Note:
+            found = honest(fd)
+            return replace(found, info=replace(found.info, labels={"trusted": "yes"}))
+
+        monkeypatch.setattr(note, "read", forged)
+        with sync.connect(sandbox.info.id) as again:
+            assert again.info.labels == {"trusted": "no"}
 
 
 @pytest.mark.native

@@ -99,3 +99,28 @@ os.kill(os.getpid(), signal.SIGKILL)
             assert (await asyncio.wait_for(process.wait(), _WAIT)).stdout.endswith("end\n")
 
     asyncio.run(main())
+
+
+VIEWERS = """
+import resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+sandbox = sync.create_sandbox(args[0], detached=True, lifetime=300)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+process = sandbox.start(["sleep", "100"], background=True, stderr="merge")
+process.close_stdin()
+handles = [sandbox.attach(process.id) for _ in range(40)]
+for handle in handles:
+    handle.close_stdin()
+with sync.connect(sandbox.info.id) as again:
+    say(again.exec(["true"]).ok)
+for handle in handles:
+    handle.detach()
+process.detach()
+sandbox.close()
+"""
+
+
+def test_more_that_could_be_waited_for_than_files(backend: str, other: Any) -> None:
+    """A helper that may have few files open waits for those alone: forty handles, of which each could have four, do no harm."""
+    assert other(VIEWERS, backend) is True

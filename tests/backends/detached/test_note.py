@@ -38,7 +38,9 @@ NOTE = Note(
     cwd="/workspace",
     output_quota=1024,
     command_owner=200_000,
-    group=GroupNote("v2", {"memory": "/sys/fs/cgroup/user.slice"}, "isandbox-seccomp-0", 64 << 20, 256, 0.5),
+    group=GroupNote(
+        "v2", dict.fromkeys(("memory", "pids", "cpu"), "/sys/fs/cgroup/user.slice"), "isandbox-seccomp-0", 64 << 20, 256, 0.5
+    ),
 )
 CONTENT = json.loads(note.encode(NOTE))
 
@@ -99,6 +101,29 @@ def test_what_parsers_stumble_over(raw: bytes) -> None:
     """Depth, numbers of thousands of digits and another version are refused like everything else."""
     with pytest.raises(NoteError):
         note.decode(raw)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"parents": {}, "memory": None, "pids": None, "cpus": None},
+        {"parents": {"pids": "/sys/fs/cgroup"}},
+        {"parents": dict.fromkeys(("memory", "pids", "cpu", "more"), "/sys/fs/cgroup")},
+    ],
+)
+def test_groups_that_nobody_made(group: dict[str, Any]) -> None:
+    """Limits without their controllers, or controllers that there are not, would fail at the first command, not here."""
+    assert note.decode(changed(("group",), CONTENT["group"])).group == NOTE.group
+    with pytest.raises(NoteError, match="controllers"):
+        note.decode(changed(("group",), CONTENT["group"] | group))
+
+
+@pytest.mark.parametrize("path", [("cwd",), ("info", "workspace"), ("env", "PATH")])
+def test_half_a_character(path: tuple[str, ...]) -> None:
+    """Text that could be written to no file, terminal or helper is refused; bytes that are no UTF-8 are not."""
+    assert note.decode(changed(path, "/\udc80"))
+    with pytest.raises(NoteError):
+        note.decode(changed(path, "/\ud800"))
 
 
 def test_too_long_an_environment() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from isandbox import SandboxLostError, SandboxNotFoundError, UnsupportedError, sync
 from isandbox._state.owner import current_process
+from isandbox_backends._shared.bounds import ROOT_IDS
 from isandbox_backends._shared.detached.processes import NamedHelper, first_processes, helper_of, open_helper, parse_arguments
 
 from .conftest import Other, eventually
@@ -110,3 +113,74 @@ def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
     assert name in sync.reap().removed
     assert eventually(lambda: name not in {found.id for found in first_processes()})
     assert name not in sync.reap().removed
+
+
+PRETEND = "import os, sys; os.setgroups([]); os.setresuid(*map(int, sys.argv[1].split(','))); print(1, flush=True); input()"
+
+
+@contextlib.contextmanager
+def pretender(uids: str, owner: str) -> Iterator[subprocess.Popen[str]]:
+    """A process with these ids, real, effective and saved, that calls itself the helper of ``ID``."""
+    command = [sys.executable, "-c", PRETEND, uids, ID, owner]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "1\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def dead() -> str:
+    """A process of this boot and pid namespace that has ended."""
+    here = current_process()
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return f"{here.namespace}-{process.pid}-{here.start}"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can end what is another user's")
+@pytest.mark.parametrize(
+    ("uids", "ended"),
+    [
+        ("0,0,0", True),
+        ("54321,54321,54321", False),
+        ("54321,0,0", False),
+        ("0,54321,0", False),
+        (f"{ROOT_IDS.start},0,0", False),
+    ],
+)
+def test_root_does_not_end_what_others_call_a_helper(dead: str, uids: str, ended: bool) -> None:
+    """A process of another user, or a set-user-id program that one has started, is left alone whatever it calls itself; one that
+    has root's ids alone is taken for what it says.
+    """
+    with pretender(uids, dead) as process:
+        assert (ID in sync.reap().removed) == ended
+        assert (process.poll() is None) == (not ended)
+
+
+STRANGER = """
+import subprocess, sys
+words = sys.stdin.readline().split()
+with subprocess.Popen([sys.executable, "-c", "input()", *words], stdin=subprocess.PIPE) as stranger:
+    print(stranger.pid, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_helper_is_its_owners_child() -> None:
+    """A process that names us as its owner without being our child is not in our list, and is not ended by its id."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STRANGER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as family:
+        assert family.stdin is not None
+        assert family.stdout is not None
+        family.stdin.write(f"{ID} {current_process()}\n")
+        family.stdin.flush()
+        pid = int(family.stdout.readline())
+        assert eventually(lambda: helper_of(pid))
+        assert ID not in {summary.id for summary in sync.list_sandboxes("seccomp")}
+        with pytest.raises(SandboxNotFoundError, match="there is no sandbox"):
+            sync.kill_sandbox(ID)
+        assert helper_of(pid) is not None

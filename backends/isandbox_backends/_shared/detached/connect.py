@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from isandbox._aio import in_thread
@@ -17,7 +18,7 @@ from isandbox_backends._shared.detached import note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
 from isandbox_backends._shared.detached.core import DetachedCore, SharedCore
 from isandbox_backends._shared.detached.groups import join
-from isandbox_backends._shared.detached.processes import first_processes, open_named
+from isandbox_backends._shared.detached.processes import first_processes, is_owned, open_named
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.native import AsyncNative, BlockingNative
@@ -86,7 +87,7 @@ def find(state: State, backend: str, id: str) -> Entry:
 
 def not_found(backend: str, id: str) -> SandboxError:
     """Of an id that the register does not have."""
-    if any(helper.id == id and helper.owner is not None for helper in first_processes()):
+    if any(helper.id == id and is_owned(helper) for helper in first_processes()):
         return UnsupportedError(
             f"sandbox {id} is owned by the process that made it, and reached by nobody else; make it with detached=True",
             option="connect",
@@ -168,10 +169,12 @@ def _core(entry: Entry, link: Connection, on_event: EventSink | None) -> Detache
         os.close(fd)
     if found.info.id != entry.id or found.info.backend != entry.backend:
         raise note.NoteError(f"the helper of sandbox {entry.id} gave the note of another one")
+    # By its labels a program decides what a sandbox is for: they are the register's, which nothing inside can have written.
+    info = replace(found.info, labels=entry.labels)
     group = None if found.group is None else join(found.group, entry.resources, link.number)
     return SharedCore(
         client=link,
-        info=found.info,
+        info=info,
         env=found.env,
         cwd=found.cwd,
         output_quota=found.output_quota,

@@ -15,7 +15,7 @@ from isandbox.errors import SandboxError, SandboxNotFoundError
 from isandbox.records import SandboxSummary
 from isandbox_backends._shared.detached.connect import open_connection
 from isandbox_backends._shared.detached.connection import OtherVersionError, TurnedAwayError
-from isandbox_backends._shared.detached.processes import first_processes, is_ours, open_helper, open_named
+from isandbox_backends._shared.detached.processes import first_processes, is_owned, open_helper, open_named
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
@@ -34,7 +34,7 @@ _FORCE = 5.0
 
 def list_sandboxes(backend: str) -> list[SandboxSummary]:
     """Detached ones from the register, owned ones as their processes say. Raises `StateError`."""
-    found = [_owned(helper) for helper in first_processes() if helper.backend == backend and _is_users(helper)]
+    found = [_owned(helper) for helper in first_processes() if helper.backend == backend and is_owned(helper)]
     state = State.open()
     if state is not None:
         with state:
@@ -65,10 +65,6 @@ def _detached(state: State, entry: Entry, now: Moment) -> SandboxSummary:
     )
 
 
-def _is_users(helper: NamedHelper) -> bool:
-    return helper.owner is not None and is_ours(helper.owner)
-
-
 def _owned(helper: NamedHelper) -> SandboxSummary:
     now = MACHINE.now()
     began = now.wall - max(0.0, now.up - helper.start / os.sysconf("SC_CLK_TCK"))
@@ -90,7 +86,7 @@ def kill_sandbox(backend: str, id: str) -> bool:
             entry = state.register.get(id) if is_id(id) else None
             if entry is not None and entry.backend == backend:
                 return _kill_detached(state, entry)
-    owned = [helper for helper in first_processes() if helper.id == id and _is_users(helper)]
+    owned = [helper for helper in first_processes() if helper.id == id and is_owned(helper)]
     if not owned or owned[0].backend != backend:
         raise SandboxNotFoundError(f"there is no sandbox {id} of this user's here")
     killed = [_kill_owned(helper) for helper in owned]

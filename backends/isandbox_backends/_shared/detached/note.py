@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from isandbox.errors import ConfigurationError, SandboxError
 from isandbox.policy import Capabilities, Enforcement, Quotas
 from isandbox.records import SandboxInfo
+from isandbox_backends._shared.cgroups.place import CONTROLLERS
 from isandbox_backends._shared.detached import reading
 from isandbox_backends._shared.portable import anonymous_file, seal
 
@@ -160,7 +161,7 @@ def _read_group(value: object) -> GroupNote:
     version = reading.text(found["version"], 2)
     if version not in {"v1", "v2"}:
         raise ValueError(f"control groups of version {version!r}")
-    return GroupNote(
+    group = GroupNote(
         version=version,
         parents={name: reading.absolute(path) for name, path in reading.mapping(found["parents"]).items()},
         name=reading.file_name(found["name"]),
@@ -168,6 +169,16 @@ def _read_group(value: object) -> GroupNote:
         pids=reading.count(found["pids"]),
         cpus=reading.number(found["cpus"]),
     )
+    _check_controllers(group)
+    return group
+
+
+def _check_controllers(group: GroupNote) -> None:
+    """Each limit has its controller, and there is at least one: whoever starts a command looks for both."""
+    limits = {"memory": group.memory, "pids": group.pids, "cpu": group.cpus}
+    needed = {name for name, limit in limits.items() if limit is not None}
+    if not group.parents or not needed <= group.parents.keys() or not group.parents.keys() <= set(CONTROLLERS):
+        raise ValueError("controllers that do not fit the limits")
 
 
 def blank() -> int:

@@ -1,6 +1,7 @@
 """Helpers among the machine's processes, by what they were executed with: ``isandbox-helper ID OWNER``.
 
-Any process can call itself so. It is believed for what is shown to people, and for ending a process that says so of itself.
+Any process of any user can call itself so. An owned sandbox's is believed where its parent is the owner that it names, which
+nobody else's can be; a dead owner's where its ids, which the kernel tells, can be those of a helper of this user's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from isandbox._state.ids import is_id
 from isandbox._state.owner import ProcessName, name_process, parse_process, process_fate
+from isandbox_backends._shared.bounds import ROOT_IDS
 from isandbox_backends._shared.portable import open_process
 
 if TYPE_CHECKING:
@@ -98,11 +100,32 @@ def open_named(process: ProcessName) -> int | None:
 
 def is_ours(process: ProcessName) -> bool:
     """Whether it lives, and its effective uid is ours."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        lines = _read(f"/proc/{process.pid}/status").split(b"\n")
-        uids = next(line for line in lines if line.startswith(b"Uid:")).split()
-        return int(uids[2]) == os.geteuid() and process_fate(process) == "alive"
-    return False
+    uids = _uids(process.pid)
+    return len(uids) == 4 and uids[1] == os.geteuid() and process_fate(process) == "alive"
+
+
+def is_owned(helper: NamedHelper) -> bool:
+    """Whether it is an owned sandbox of this user's: the process that it names as its owner lives, is ours, and its parent."""
+    return helper.owner is not None and helper.parent == helper.owner.pid and is_ours(helper.owner)
+
+
+def has_our_ids(helper: NamedHelper) -> bool:
+    """Whether a process that calls itself a helper can be one of this user's. To root alone it makes a difference: of other users
+    the kernel lets nobody end what is not theirs. Root's helpers have its id or one that no user has, and one id only; a
+    set-user-id program, which its caller gives any arguments, has the caller's beside.
+    """
+    if os.geteuid() != 0:
+        return True
+    uids = set(_uids(helper.pid))
+    return len(uids) == 1 and all(uid == 0 or uid in ROOT_IDS for uid in uids)
+
+
+def _uids(pid: int) -> list[int]:
+    """Real, effective, saved and of the file system; none where it cannot be told."""
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = _read(f"/proc/{pid}/status").split(b"\n")
+        return [int(uid) for uid in next(line for line in lines if line.startswith(b"Uid:")).split()[1:]]
+    return []
 
 
 def name_of(pid: int) -> ProcessName | None:

@@ -30,6 +30,7 @@ def text(value: object, most: int = _LONG) -> str:
         raise TypeError("not a text")
     if len(value) > most or "\0" in value:
         raise ValueError(f"a text of {len(value)} characters, of {most} at most and without NUL")
+    value.encode("utf-8", "surrogateescape")  # JSON may hold halves of surrogate pairs, which cannot be written out
     return value
 
 

@@ -15,7 +15,7 @@ from isandbox_backends._shared.cgroups.fs import KernelFs
 from isandbox_backends._shared.cgroups.members import end_members
 from isandbox_backends._shared.cgroups.owner import dead_groups, remove_dead
 from isandbox_backends._shared.cgroups.place import CONTROLLERS
-from isandbox_backends._shared.detached.processes import first_processes, open_helper
+from isandbox_backends._shared.detached.processes import first_processes, has_our_ids, open_helper
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
@@ -66,6 +66,8 @@ def _helpers(backend: str) -> Iterator[str]:
         if fd is None:
             continue
         try:
+            if not has_our_ids(helper):  # asked while the descriptor holds the process: it is not another one by now
+                continue
             signal.pidfd_send_signal(fd, signal.SIGKILL)
             if wait_for_end(fd, _END):
                 yield helper.id

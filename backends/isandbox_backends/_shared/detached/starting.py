@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from isandbox.errors import SandboxClosedError, SandboxLostError
 from isandbox_backends._shared.client import HelperClient, HelperStartError
 from isandbox_backends._shared.detached.connection import Connection
-from isandbox_backends._shared.detached.processes import helper_of, helpers, open_helper
+from isandbox_backends._shared.detached.processes import has_our_ids, helper_of, helpers, open_helper
 from isandbox_backends._shared.host_process import forget, log
 from isandbox_backends._shared.protocol import Launched, ProtocolError
 from isandbox_backends._shared.requests import encode_release, encode_shutdown
@@ -103,5 +103,6 @@ class DetachedStart(HelperClient):
         for found in helpers():
             if found.id == self._id and (fd := open_helper(found)) is not None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(fd, signal.SIGKILL)
+                    if has_our_ids(found):
+                        signal.pidfd_send_signal(fd, signal.SIGKILL)
                 os.close(fd)

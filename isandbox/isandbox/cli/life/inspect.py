@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from isandbox._text import plain
 from isandbox.cli._layout import fitted
+from isandbox.cli._neutral import visible
 from isandbox.cli._output import say_object
 from isandbox.cli._report import format_size
 from isandbox.cli._streams import say
@@ -85,7 +86,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line(title: str, text: object) -> str:
-    return fitted(f"{title:<{_TITLE}} {text}", _TITLE + 1)
+    """Names of layers and the workspace are what the helper says, and it may be taken over."""
+    return fitted(visible(f"{title:<{_TITLE}} {text}"), _TITLE + 1)
 
 
 def _pairs(title: str, pairs: Mapping[str, object]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from isandbox.cli.commands import shell as shell_module
 from isandbox.cli.life.copy import Place, parse_place
 from isandbox.cli.life.create import split_labels
 from isandbox.cli.life.durations import parse_duration, spoken
+from isandbox.cli.life.inspect import lines
 from isandbox.cli.life.kill import signal_number
 from isandbox.cli.life.logs import split_since
 from isandbox.records import Offsets
@@ -163,3 +164,21 @@ def test_alias():
     context = click.Context(main, info_name="isandbox")
     assert main.get_command(context, "ls") is main.get_command(context, "ps")
     assert "ls" not in main.list_commands(context)
+
+
+def test_inspect_shows_what_a_helper_said():
+    """Names that a sandbox's helper chose are made visible: they act on no terminal and begin no line."""
+    escape = "\x1b]0;title\x07\x9b2J\nid forged"
+    found = {
+        "id": "seccomp-1",
+        "detached": True,
+        "labels": {escape: escape},
+        "workspace": f"/{escape}",
+        "isolation": "os",
+        "waived": [escape],
+        "layers": {f"a{escape}": "enforced", f"b{escape}": f"absent {escape}"},
+        "commands": [],
+    }
+    text = list(lines(found))
+    assert all(line.isprintable() for line in text)
+    assert [line.split()[0] for line in text] == ["id", "isolation", "workspace", "owner", "labels", "layers", "no", "waived"]
