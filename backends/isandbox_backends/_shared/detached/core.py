@@ -35,6 +35,8 @@ class DetachedCore(Core):
             self.emit("detached")
 
     def _release(self) -> bool:
+        if self.client.closed:  # as in `Core.hang_up`
+            return False
         with self._lock:
             if self.client.closed:
                 return False
@@ -52,22 +54,33 @@ class DetachedCore(Core):
             self.client.reap()
         finally:
             try:
-                state = State.open()
-                if state is not None:
-                    with state:
-                        state.wait_until_free(self.info.id, _END)
-                        finish(state, self.info.id, self.resources)
-            except StateError as error:  # close ends in "gone" also when a part of it fails
-                log.warning("sandbox %s: its state could not be removed: %s", self.info.id, error)
-            self.emit("closed")
+                self._remove()
+            except BaseException:  # a Ctrl-C: once more, to the end
+                self._remove()
+                raise
+            finally:
+                self.emit("closed")
+
+    def _remove(self) -> None:
+        try:
+            state = State.open()
+            if state is not None:
+                with state:
+                    state.wait_until_free(self.info.id, _END)
+                    finish(state, self.info.id, self.resources)
+        except StateError as error:  # close ends in "gone" also when a part of it fails
+            log.warning("sandbox %s: its state could not be removed: %s", self.info.id, error)
 
     def renewed(self, answer: bytes, seconds: float) -> None:
-        """Raises `StateError` when the register cannot be written; the sandbox lives longer all the same."""
+        """The register is for the list, which is an estimate: where it cannot be written the sandbox lives longer all the same."""
         self.status(answer)
-        state = State.open()
-        if state is not None:
-            with state:
-                state.register.renewed(self.info.id, seconds)
+        try:
+            state = State.open()
+            if state is not None:
+                with state:
+                    state.register.renewed(self.info.id, seconds)
+        except StateError as error:
+            log.warning("sandbox %s lives for %g s more; the list does not know: %s", self.info.id, seconds, error)
 
     def __del__(self) -> None:
         if not self.client.closed:

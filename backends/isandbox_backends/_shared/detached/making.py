@@ -81,13 +81,13 @@ class Attempt:
                 self.is_new = True
                 return core
         except BaseException:
-            with contextlib.suppress(StateError):
-                state.register.discard(blueprint.id)
+            state.take_back(blueprint.id)
             raise
         return self._found(state, entry)
 
     def _found(self, state: State, entry: Entry) -> DetachedCore:
         """Another call has made it, or is making it."""
+        undecided = _undecided(entry.id)
         while True:
             current = state.register.get(entry.id)
             if current is None or current.state == "ended" or state.fate(current) == "dead":
@@ -95,10 +95,12 @@ class Attempt:
                     f"idempotency_key: its sandbox {entry.id} has ended, and a key has one sandbox; use another key"
                 )
             if current.state == "running":
-                with contextlib.suppress(SandboxBusyError):
+                try:
                     return connect(entry.backend, entry.id, self._blueprint.request.on_event)
+                except SandboxBusyError as error:  # it is made, and takes no more clients for now
+                    undecided = error
             if self._stopped or time.monotonic() > self._deadline:
-                raise _undecided(entry.id)
+                raise undecided
             time.sleep(_LOOK)
 
     def _make(self, state: State, resources: Resources) -> DetachedCore:
@@ -112,6 +114,8 @@ class Attempt:
                 note_fd = note.blank()
                 group = blueprint.holding.make(blueprint.backend, name_of_all(blueprint.id))
                 self._start = start = self._launch(place, note_fd)
+                if self._stopped:  # before `stop` could tell it
+                    start.stop()
                 start.wait_ready(self._deadline)
                 if self._stopped:
                     raise HelperStartError(0, "the start", "was given up")
