@@ -123,12 +123,18 @@ def live(chance: Round, nap: Any) -> None:
             time.sleep(60)
 
 
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):  # it has ended since it was found
+        return str(process.name())
+    return ""
+
+
 def strike(chance: Round, world: World, owner: int) -> None:
     time.sleep(chance.moment)
     dice = random.Random(~chance.seed)  # noqa: S311 - as above
     helpers = world.helpers(owner) if chance.victim != "owner" else []
     if chance.victim == "first process":
-        helpers = [process for process in helpers if process.name() == "isandbox-helper"]
+        helpers = [process for process in helpers if _name(process) == "isandbox-helper"]
     if chance.victim != "owner" and helpers:
         with contextlib.suppress(psutil.Error):
             dice.choice(helpers).kill()

@@ -32,7 +32,7 @@ from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.plan import Hostname, Record
 from isandbox_backends._shared.protocol import Question
 
-from .conftest import LIFETIME, entered, leftovers, reaped
+from .conftest import LIFETIME, entered, eventually, leftovers, reaped
 
 pytestmark = pytest.mark.native
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no control groups here")
@@ -234,3 +234,26 @@ def test_a_loss_that_a_question_finds_out(backend: str, verb: str) -> None:
             calls[verb]()
     assert heard.count("lost") == 1
     sandbox.close()
+
+
+@NEEDS_ROOT
+def test_groups_of_connections_that_ended() -> None:
+    """A process that connects again and again does not fill the sandbox's control group with those of commands that have ended."""
+    with make("seccomp", quotas=Quotas(memory="64MiB"), cgroup="require") as sandbox:
+        group = sandbox._core.group  # type: ignore[attr-defined]
+        first = sync.connect(sandbox.info.id)
+        assert first.exec(["true"]).ok
+        for _ in range(4):
+            with sync.connect(sandbox.info.id) as again:
+                again.start(["sleep", "300"])
+                kept = again.start(["true"], background=True)
+                assert kept.wait().ok
+
+        def left() -> list[str]:
+            sync.connect(sandbox.info.id).detach()
+            return [name for name in os.listdir(group.directories[0]) if name.startswith("c") and "-" in name]
+
+        assert eventually(lambda: len(left()) == 1), left()
+        assert first.exec(["true"]).ok
+        first.detach()
+        assert left() == []

@@ -9,6 +9,7 @@ from isandbox._state.entry import Resources
 from isandbox.errors import StateError
 from isandbox_backends._shared.core import Core
 from isandbox_backends._shared.detached.connection import Connection
+from isandbox_backends._shared.detached.groups import leave
 from isandbox_backends._shared.detached.removal import finish
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
@@ -43,7 +44,7 @@ class DetachedCore(Core):
             if isinstance(self.client, Connection):  # before that its maker has it, who gives it up
                 self.client.let_go()
         if self.group is not None:
-            self.group.remove_own()
+            leave(self.group)
         return True
 
     def end(self) -> None:
