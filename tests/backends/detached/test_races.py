@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import signal
 import threading
@@ -10,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +23,11 @@ from isandbox import (
     SandboxLostError,
     SandboxNotFoundError,
     StateError,
+    create_sandbox,
     sync,
 )
 from isandbox._state.register import Register
+from isandbox.sandbox import ISandbox
 from isandbox.policy import Quotas
 from isandbox_backends._shared.asking import ask_blocking
 from isandbox_backends._shared.detached import core as detached_core
@@ -32,7 +37,7 @@ from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.plan import Hostname, Record
 from isandbox_backends._shared.protocol import Question
 
-from .conftest import LIFETIME, entered, eventually, leftovers, reaped
+from .conftest import LIFETIME, entered, eventually, leftovers, reaped, states
 
 pytestmark = pytest.mark.native
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no control groups here")
@@ -257,3 +262,42 @@ def test_groups_of_connections_that_ended() -> None:
         assert first.exec(["true"]).ok
         first.detach()
         assert left() == []
+
+
+def test_a_creation_that_is_cancelled_when_it_is_done(backend: str, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the moment between the end of the work and the handle nobody has it, so that it is destroyed."""
+    in_thread = making.in_thread
+
+    async def main() -> None:
+        creation = asyncio.ensure_future(_created())
+
+        async def and_cancel(run: Callable[[], Any]) -> Any:
+            made = await in_thread(run)
+            asyncio.get_running_loop().call_soon(creation.cancel)
+            return made
+
+        monkeypatch.setattr(making, "in_thread", and_cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await creation
+
+    async def _created() -> ISandbox:
+        return await create_sandbox(backend, detached=True, lifetime=LIFETIME)
+
+    asyncio.run(main())
+    assert "running" not in states(state)
+    assert not list((state / "sandboxes").glob("*"))
+
+
+@pytest.mark.parametrize("name", ["_tell", "BlockingNative"])
+def test_a_ctrl_c_before_there_is_a_handle(backend: str, name: str, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that is registered already, and whose handle nobody will ever have, is destroyed."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(making, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make(backend)
+    gc.collect()
+    assert not list((state / "sandboxes").glob("*"))

@@ -34,11 +34,17 @@ _ENDING = 0.5
 
 
 async def connect_async(backend: str, id: str, on_event: EventSink | None) -> AsyncNative:
-    return AsyncNative(_told(await in_thread(connect, backend, id, on_event)), connected=True)
+    core = _told(await in_thread(connect, backend, id, on_event))
+    handle = AsyncNative(core, connected=True)
+    core.handed = True
+    return handle
 
 
 def connect_blocking(backend: str, id: str, on_event: EventSink | None) -> BlockingNative:
-    return BlockingNative(_told(connect(backend, id, on_event)), connected=True)
+    core = _told(connect(backend, id, on_event))
+    handle = BlockingNative(core, connected=True)
+    core.handed = True
+    return handle
 
 
 def _told(core: DetachedCore) -> DetachedCore:

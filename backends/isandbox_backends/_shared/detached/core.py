@@ -22,6 +22,8 @@ class DetachedCore(Core):
     """``resources``: what is removed when the sandbox is destroyed, from the register."""
 
     resources: Resources = field(default_factory=Resources)
+    handed: bool = False
+    """Somebody has a handle on it. Until then a Ctrl-C may come anywhere, and nobody else would ever close this."""
 
     def close(self) -> None:
         """The call that made it was cancelled: nobody has the handle, or was told of the sandbox."""
@@ -84,7 +86,9 @@ class DetachedCore(Core):
             log.warning("sandbox %s lives for %g s more; the list does not know: %s", self.info.id, seconds, error)
 
     def __del__(self) -> None:
-        if not self.client.closed:
+        if not self.handed:
+            self.close()
+        elif not self.client.closed:
             try:
                 message = f"the handle on sandbox {self.info.id} was never closed or detached"
                 warnings.warn(message, ResourceWarning, source=self, stacklevel=2)

@@ -168,7 +168,9 @@ def create_blocking(blueprint: Blueprint) -> BlockingNative:
     attempt = Attempt(blueprint)
     core = attempt.run()
     _tell(attempt, core)
-    return BlockingNative(core)
+    handle = BlockingNative(core)
+    core.handed = True
+    return handle
 
 
 async def create_async(blueprint: Blueprint) -> AsyncNative:
@@ -180,10 +182,12 @@ async def create_async(blueprint: Blueprint) -> AsyncNative:
         attempt.stop()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, SandboxError):
-            await task
+            (await task).close()  # it had come to its end, and the one who waited for it had not heard yet
         raise
     _tell(attempt, core)
-    return AsyncNative(core)
+    handle = AsyncNative(core)
+    core.handed = True
+    return handle
 
 
 def _tell(attempt: Attempt, core: DetachedCore) -> None:
