@@ -59,14 +59,18 @@ class Attempt:
         """The sandbox, new (``is_new``) or the one that has the request's key. Raises `SandboxError`, and leaves nothing."""
         try:
             with State.make() as state:
-                return self._registered(state)
+                while (core := self._registered(state)) is None:
+                    pass
+                return core
         except HelperStartError as error:
             raise self._blueprint.explain(error) from error
 
-    def _registered(self, state: State) -> DetachedCore:
+    def _registered(self, state: State) -> DetachedCore | None:
+        """``None``: another call was making it, and has failed."""
         blueprint, request = self._blueprint, self._blueprint.request
         parents = blueprint.holding.place.parents if blueprint.holding.place is not None else {}
         resources = resources_of(blueprint.id, parents, blueprint.scratch)
+        begun = False
         try:
             entry = state.register.begin(
                 blueprint.id,
@@ -76,21 +80,28 @@ class Attempt:
                 resources=resources,
                 key=_key(request.idempotency_key, request.options_digest),
             )
+            begun = True
             if entry.id == blueprint.id:
                 core = self._make(state, resources)
                 self.is_new = True
                 return core
-        except BaseException:
-            state.take_back(blueprint.id)
+        except BaseException as error:
+            # An entry that failed is none, and who has the register may have it for as long again; after a Ctrl-C it may be one.
+            if begun or not isinstance(error, SandboxError):
+                state.take_back(blueprint.id)
             raise
         return self._found(state, entry)
 
-    def _found(self, state: State, entry: Entry) -> DetachedCore:
-        """Another call has made it, or is making it."""
+    def _found(self, state: State, entry: Entry) -> DetachedCore | None:
+        """Another call has made it, or is making it; ``None`` when that one has failed, so that the key is free."""
         undecided = _undecided(entry.id)
         while True:
             current = state.register.get(entry.id)
-            if current is None or current.state == "ended" or state.fate(current) == "dead":
+            if current is None or (current.key is None and current.state == "ended"):
+                return None
+            if current.state == "ended" or state.fate(current) == "dead":
+                if current.state == "starting":  # who made it has died
+                    return None
                 raise SandboxNotFoundError(
                     f"idempotency_key: its sandbox {entry.id} has ended, and a key has one sandbox; use another key"
                 )
