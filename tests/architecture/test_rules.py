@@ -75,6 +75,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "isandbox_backends.seccomp.space",
     ),
     "socket": (
+        "isandbox_backends._shared.asking",
         "isandbox_backends._shared.client",
         "isandbox_backends._shared.detached.",
         "isandbox_backends._shared.link",

@@ -23,13 +23,14 @@ WHERE = ("blocking.py", "exchange.py", "protocol.py")
 class CtrlC:
     """Raises `KeyboardInterrupt` at the n-th point where the interpreter looks for signals: a call begins or C code returns."""
 
-    def __init__(self, number: int) -> None:
-        self.left = number
+    def __init__(self, number: int, where: tuple[str, ...] = WHERE) -> None:
+        self.left, self.where = number, where
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         del argument
         directory, name = os.path.split(frame.f_code.co_filename)
-        if event in ("call", "c_return") and name in WHERE and directory.endswith("_shared"):
+        ours = directory.endswith("_shared") or frame.f_code.co_name == "detach"  # of a socket, which hands over its number
+        if event in ("call", "c_return") and name in self.where and ours:
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
@@ -98,3 +99,23 @@ def test_a_real_signal_interrupts() -> None:
             signal.signal(signal.SIGALRM, handler)
         process.kill()
         assert sandbox.exec(["echo", "here"]).stdout == "here\n"
+
+
+def test_a_question_leaves_no_descriptor() -> None:
+    """A Ctrl-C at any moment of asking the helper something: the socket for its answer is closed."""
+    with create_sandbox("local", lifetime=300) as sandbox:
+        sandbox.renew(300)
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(1, 1000):
+            point = CtrlC(number, ("asking.py", "link.py", "socket.py"))
+            sys.setprofile(point)
+            try:
+                sandbox.renew(300)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.setprofile(None)
+            assert len(os.listdir("/proc/self/fd")) == before, f"after an interruption at point {number}"
+            if point.left > 0:
+                return
+    pytest.fail("every question was interrupted")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import contextlib
 import select
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from isandbox.errors import SandboxError, SandboxLostError
 from isandbox_backends._shared.answers import ANSWER_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from isandbox_backends._shared.link import HelperLink
     from isandbox_backends._shared.protocol import Question
 
@@ -21,21 +24,20 @@ _ANSWER = 5.0
 
 async def ask(link: HelperLink, what: Question, *, id: int = 0, value: int = 0) -> bytes:
     """The whole answer. Raises `SandboxLostError`, `SandboxClosedError`, `SandboxError` for want of descriptors."""
-    fd = _asked(link, what, id, value)
-    try:
-        os.set_blocking(fd, False)
-        answer = bytearray()
+    with _asking() as pair:
+        link.ask(what, pair, id=id, value=value)
+        ours, answer = pair[0], bytearray()
+        ours.setblocking(False)
         deadline = time.monotonic() + _ANSWER
-        while len(answer) <= ANSWER_MAX:
-            await _readable(fd, deadline)
-            data = os.read(fd, ANSWER_MAX)
-            if not data:
-                break
-            answer += data
-    except (OSError, TimeoutError) as error:
-        raise _lost(link) from error
-    finally:
-        os.close(fd)
+        try:
+            while len(answer) <= ANSWER_MAX:
+                await _readable(ours.fileno(), deadline)
+                data = ours.recv(ANSWER_MAX)
+                if not data:
+                    break
+                answer += data
+        except (OSError, TimeoutError) as error:
+            raise _lost(link) from error
     return _checked(link, answer)
 
 
@@ -51,31 +53,34 @@ async def _readable(fd: int, deadline: float) -> None:
 
 def ask_blocking(link: HelperLink, what: Question, *, id: int = 0, value: int = 0) -> bytes:
     """The same in the caller's thread."""
-    fd = _asked(link, what, id, value)
-    try:
-        answer = bytearray()
+    with _asking() as pair:
+        link.ask(what, pair, id=id, value=value)
+        ours, answer = pair[0], bytearray()
         deadline = time.monotonic() + _ANSWER
         poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        while len(answer) <= ANSWER_MAX:
-            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise _lost(link)
-            data = os.read(fd, ANSWER_MAX)
-            if not data:
-                break
-            answer += data
-    except OSError as error:
-        raise _lost(link) from error
-    finally:
-        os.close(fd)
+        poll.register(ours, select.POLLIN)
+        try:
+            while len(answer) <= ANSWER_MAX:
+                if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                    raise _lost(link)
+                data = ours.recv(ANSWER_MAX)
+                if not data:
+                    break
+                answer += data
+        except OSError as error:
+            raise _lost(link) from error
     return _checked(link, answer)
 
 
-def _asked(link: HelperLink, what: Question, id: int, value: int) -> int:
+@contextlib.contextmanager
+def _asking() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A pair that is closed in the end, whatever a Ctrl-C leaves undone: sockets close themselves, numbers do not."""
     try:
-        return link.ask(what, id=id, value=value)
+        ours, theirs = socket.socketpair()
     except OSError as error:
         raise SandboxError(f"the sandbox was not asked: this process cannot make a socket: {error}") from error
+    with ours, theirs:
+        yield ours, theirs
 
 
 def _checked(link: HelperLink, answer: bytearray) -> bytes:

@@ -78,13 +78,15 @@ class Core:
         relayed = spec.background or spec.terminal is not None
         quota = None if spec.background else self.output_quota  # of a kept command it is the helper's business
         exchange = Exchange(spec, time.monotonic(), output_quota=quota, relayed=relayed)
-        with self._telling_of_a_loss():
+        with self.telling_of_a_loss():
             try:
                 ends = start_command(
                     self.client, spec, env, cwd, owner=self.command_owner, group=self.group, quota=self.output_quota
                 )
             except SandboxError:
-                self.check_open()  # closed by another thread meanwhile, which took the control group with it
+                # Closed by another thread meanwhile, or ended by somebody else, who took the control group with it.
+                self.check_open()
+                self._check_there()
                 raise
         try:
             self.emit("exec_started", id=ends.id)
@@ -98,7 +100,7 @@ class Core:
         self.refuse_user(user)
         kept = call.spec.max_output > 0
         exchange = Exchange(call.spec, time.monotonic(), output_quota=call.ceiling, keep_all=kept, to_the_end=True)
-        with self._telling_of_a_loss():
+        with self.telling_of_a_loss():
             ends = start_command(self.client, call.spec, {}, self.cwd, operation=call.operation)
         if ends.stdin >= 0 and call.spec.stdin == "pipe":
             enlarge(ends.stdin)
@@ -114,7 +116,7 @@ class Core:
             terminal=TerminalSize() if info.terminal else None,
         )
         exchange = Exchange(spec, time.monotonic(), relayed=True)
-        with self._telling_of_a_loss():
+        with self.telling_of_a_loss():
             return attach_command(self.client, info.serial, since), exchange
 
     def check_file(self, call: FileCall[T], exchange: Exchange) -> None:
@@ -144,6 +146,11 @@ class Core:
         if self.client.closed:
             raise SandboxClosedError(f"sandbox {self.info.id} is closed")
 
+    def _check_there(self) -> None:
+        """Raises `SandboxLostError` when the helper has ended."""
+        if (why := self.client.ended()) is not None:
+            raise SandboxLostError(f"the sandbox is gone: {why}")
+
     def metrics(self) -> Metrics:
         self.check_open()
         from isandbox_backends._shared.usage import tree_metrics  # psutil is only loaded for who asks
@@ -157,6 +164,8 @@ class Core:
 
     def hang_up(self) -> int | None:
         """End everything inside; the pidfd to wait for, ``None`` when somebody has closed it before."""
+        if self.client.closed:  # also in a forked child, where nobody lets go of a lock that another thread had
+            return None
         with self._lock:
             if self.client.closed:
                 return None
@@ -212,6 +221,8 @@ class Core:
         self._tell_of_a_loss(exchange.lost or "")
 
     def _tell_of_a_loss(self, reason: str) -> None:
+        if self.client.closed:  # as in `hang_up`
+            return
         with self._lock:
             if self.client.closed or self.lost:
                 return
@@ -219,7 +230,7 @@ class Core:
         self.emit("lost", reason=reason)
 
     @contextlib.contextmanager
-    def _telling_of_a_loss(self) -> Iterator[None]:
+    def telling_of_a_loss(self) -> Iterator[None]:
         """Around what is the first to find out that the helper is gone."""
         try:
             yield

@@ -54,7 +54,8 @@ class AsyncKeptVerbs(ISandbox):
     async def _kept(self) -> list[KeptCommand]:
         self._check_loop()
         self._require("attach")
-        return _decoded(self._core, await ask(self._core.client, Question.COMMANDS))
+        with self._core.telling_of_a_loss():
+            return _decoded(self._core, await ask(self._core.client, Question.COMMANDS))
 
     def _process(self, ends: Endpoints, exchange: Exchange, on_end: Callable[[], None]) -> AsyncProcess:
         try:
@@ -86,7 +87,8 @@ class BlockingKeptVerbs(BlockingSandbox):
         refuse_in_loop()
         self._core.check_open()
         self._require("attach")
-        return _decoded(self._core, ask_blocking(self._core.client, Question.COMMANDS))
+        with self._core.telling_of_a_loss():
+            return _decoded(self._core, ask_blocking(self._core.client, Question.COMMANDS))
 
 
 def _check(id: int, since: Offsets | None) -> Offsets:

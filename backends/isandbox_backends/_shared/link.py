@@ -157,18 +157,12 @@ class HelperLink(ABC):
             self.destroy()
             raise
 
-    def ask(self, what: Question, *, id: int = 0, value: int = 0) -> int:
-        """Send a question; the descriptor from which the answer is read to its end, and which the caller closes. Raises as
-        `send`, and `OSError` for want of descriptors.
+    def ask(self, what: Question, pair: tuple[socket.socket, socket.socket], *, id: int = 0, value: int = 0) -> None:
+        """Send a question; the answer is to be read from the first of ``pair`` to its end, and the second is closed. Raises as
+        `send`.
         """
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self.send(encode_ask(what, id=id, value=value), [theirs.fileno()])
-            except BaseException:
-                ours.close()
-                raise
-        return ours.detach()
+        with pair[1] as theirs:
+            self.send(encode_ask(what, id=id, value=value), [theirs.fileno()])
 
     def kill(self, id: int, fault: str) -> None:
         """End every process of a command. Nothing happens when the helper is gone: so are they."""
@@ -200,6 +194,15 @@ class HelperLink(ABC):
             why = self._hear_farewell() or "its first process does not answer"
             self.destroy()  # half a frame may have been sent: what follows it would be read as its rest
             raise SandboxLostError(f"the sandbox is gone: {why}") from error
+
+    def ended(self) -> str | None:
+        """Why the helper is gone, in words; ``None`` while it has not closed its end of the connection."""
+        poll = select.poll()
+        with self._lock, contextlib.suppress(OSError, ValueError):  # closed meanwhile
+            poll.register(self._socket, 0)  # POLLHUP is always told
+            if poll.poll(0):
+                return self._hear_farewell() or "its first process has ended"
+        return None
 
     def farewell(self) -> str | None:
         """Why the helper has ended of its own accord, in words, when it has and said so."""

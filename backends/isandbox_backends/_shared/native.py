@@ -54,7 +54,8 @@ class AsyncNative(AsyncKeptVerbs, AsyncFileVerbs):
     async def renew(self, seconds: float) -> None:
         value = self._core.renewal(seconds)
         self._check_loop()
-        answer = await ask(self._core.client, Question.RENEW, value=value)
+        with self._core.telling_of_a_loss():
+            answer = await ask(self._core.client, Question.RENEW, value=value)
         await in_thread(self._core.renewed, answer, seconds)
 
     async def detach(self) -> None:
@@ -107,7 +108,9 @@ class BlockingNative(BlockingKeptVerbs, BlockingFileVerbs):
 
     def renew(self, seconds: float) -> None:
         value = self._core.renewal(seconds)
-        self._core.renewed(ask_blocking(self._core.client, Question.RENEW, value=value), seconds)
+        with self._core.telling_of_a_loss():
+            answer = ask_blocking(self._core.client, Question.RENEW, value=value)
+        self._core.renewed(answer, seconds)
 
     def detach(self) -> None:
         self._core.let_go()

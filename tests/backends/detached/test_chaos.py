@@ -123,6 +123,12 @@ def live(chance: Round, nap: Any) -> None:
             time.sleep(60)
 
 
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):  # it has ended since it was found
+        return str(process.name())
+    return ""
+
+
 def strike(chance: Round, world: World, owner: int) -> None:
     time.sleep(chance.moment)
     dice = random.Random(~chance.seed)  # noqa: S311 - as above

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -152,7 +153,7 @@ def test_a_key_whose_sandbox_is_still_being_made(backend: str, monkeypatch: pyte
     """Past start_timeout nobody knows whether there will be one: the error says unknown, and that asking again may help."""
     fresh = Register.begin
     with monkeypatch.context() as patch:
-        patch.setattr(making.Attempt, "_make", lambda *_: None)
+        patch.setattr(making.Attempt, "_make", lambda *_: SimpleNamespace())
         patch.setattr(making, "_tell", lambda *_: None)
         patch.setattr(making, "BlockingNative", lambda *_: None)
         sync.create_sandbox(backend, detached=True, lifetime=300, idempotency_key="slow")

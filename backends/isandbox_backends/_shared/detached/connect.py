@@ -30,14 +30,22 @@ if TYPE_CHECKING:
 
 # A helper greets at once; and the doorkeeper lets in at once.
 _PATIENCE = 10.0
+# From the end of a first process's descriptors to the end of its lock.
+_ENDING = 0.5
 
 
 async def connect_async(backend: str, id: str, on_event: EventSink | None) -> AsyncNative:
-    return AsyncNative(_told(await in_thread(connect, backend, id, on_event)), connected=True)
+    core = _told(await in_thread(connect, backend, id, on_event))
+    handle = AsyncNative(core, connected=True)
+    core.handed = True
+    return handle
 
 
 def connect_blocking(backend: str, id: str, on_event: EventSink | None) -> BlockingNative:
-    return BlockingNative(_told(connect(backend, id, on_event)), connected=True)
+    core = _told(connect(backend, id, on_event))
+    handle = BlockingNative(core, connected=True)
+    core.handed = True
+    return handle
 
 
 def _told(core: DetachedCore) -> DetachedCore:
@@ -102,7 +110,7 @@ def _greeted(state: State, entry: Entry) -> Connection:
         link.wait_ready(time.monotonic() + _PATIENCE)
     except TurnedAwayError as error:
         link.let_go()
-        if not state.places.is_alive(entry.id):
+        if state.wait_until_free(entry.id, _ENDING):  # it turns nobody away then, it is going
             raise SandboxNotFoundError(f"sandbox {entry.id} has ended") from error
         raise SandboxBusyError(f"sandbox {entry.id} takes no more clients; try again when one has gone") from error
     except OtherVersionError as error:
@@ -156,7 +164,7 @@ def _check_peer(connected: socket.socket, id: str) -> None:
 def _unreachable(state: State, entry: Entry, error: OSError) -> SandboxError:
     if isinstance(error, BlockingIOError):
         return SandboxBusyError(f"sandbox {entry.id}: too many clients wait to be let in; try again")
-    if not state.places.is_alive(entry.id):
+    if state.wait_until_free(entry.id, _ENDING):
         return SandboxNotFoundError(f"sandbox {entry.id} has ended")
     return SandboxError(f"sandbox {entry.id} lives, and cannot be reached: {error}; end it with: isandbox kill {entry.id}")
 

@@ -59,14 +59,18 @@ class Attempt:
         """The sandbox, new (``is_new``) or the one that has the request's key. Raises `SandboxError`, and leaves nothing."""
         try:
             with State.make() as state:
-                return self._registered(state)
+                while (core := self._registered(state)) is None:
+                    pass
+                return core
         except HelperStartError as error:
             raise self._blueprint.explain(error) from error
 
-    def _registered(self, state: State) -> DetachedCore:
+    def _registered(self, state: State) -> DetachedCore | None:
+        """``None``: another call was making it, and has failed."""
         blueprint, request = self._blueprint, self._blueprint.request
         parents = blueprint.holding.place.parents if blueprint.holding.place is not None else {}
         resources = resources_of(blueprint.id, parents, blueprint.scratch)
+        begun = False
         try:
             entry = state.register.begin(
                 blueprint.id,
@@ -76,29 +80,38 @@ class Attempt:
                 resources=resources,
                 key=_key(request.idempotency_key, request.options_digest),
             )
+            begun = True
             if entry.id == blueprint.id:
                 core = self._make(state, resources)
                 self.is_new = True
                 return core
-        except BaseException:
-            with contextlib.suppress(StateError):
-                state.register.discard(blueprint.id)
+        except BaseException as error:
+            # An entry that failed is none, and who has the register may have it for as long again; after a Ctrl-C it may be one.
+            if begun or not isinstance(error, SandboxError):
+                state.take_back(blueprint.id)
             raise
         return self._found(state, entry)
 
-    def _found(self, state: State, entry: Entry) -> DetachedCore:
-        """Another call has made it, or is making it."""
+    def _found(self, state: State, entry: Entry) -> DetachedCore | None:
+        """Another call has made it, or is making it; ``None`` when that one has failed, so that the key is free."""
+        undecided = _undecided(entry.id)
         while True:
             current = state.register.get(entry.id)
-            if current is None or current.state == "ended" or state.fate(current) == "dead":
+            if current is None or (current.key is None and current.state == "ended"):
+                return None
+            if current.state == "ended" or state.fate(current) == "dead":
+                if current.state == "starting":  # who made it has died
+                    return None
                 raise SandboxNotFoundError(
                     f"idempotency_key: its sandbox {entry.id} has ended, and a key has one sandbox; use another key"
                 )
             if current.state == "running":
-                with contextlib.suppress(SandboxBusyError):
+                try:
                     return connect(entry.backend, entry.id, self._blueprint.request.on_event)
+                except SandboxBusyError as error:  # it is made, and takes no more clients for now
+                    undecided = error
             if self._stopped or time.monotonic() > self._deadline:
-                raise _undecided(entry.id)
+                raise undecided
             time.sleep(_LOOK)
 
     def _make(self, state: State, resources: Resources) -> DetachedCore:
@@ -112,6 +125,8 @@ class Attempt:
                 note_fd = note.blank()
                 group = blueprint.holding.make(blueprint.backend, name_of_all(blueprint.id))
                 self._start = start = self._launch(place, note_fd)
+                if self._stopped:  # before `stop` could tell it
+                    start.stop()
                 start.wait_ready(self._deadline)
                 if self._stopped:
                     raise HelperStartError(0, "the start", "was given up")
@@ -164,7 +179,9 @@ def create_blocking(blueprint: Blueprint) -> BlockingNative:
     attempt = Attempt(blueprint)
     core = attempt.run()
     _tell(attempt, core)
-    return BlockingNative(core)
+    handle = BlockingNative(core)
+    core.handed = True
+    return handle
 
 
 async def create_async(blueprint: Blueprint) -> AsyncNative:
@@ -176,10 +193,12 @@ async def create_async(blueprint: Blueprint) -> AsyncNative:
         attempt.stop()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError, SandboxError):
-            await task
+            (await task).close()  # it had come to its end, and the one who waited for it had not heard yet
         raise
     _tell(attempt, core)
-    return AsyncNative(core)
+    handle = AsyncNative(core)
+    core.handed = True
+    return handle
 
 
 def _tell(attempt: Attempt, core: DetachedCore) -> None:

@@ -36,8 +36,15 @@ class DetachedStart(HelperClient):
     def _launched(self, reply: Launched) -> None:
         if self.pid is not None:
             raise HelperStartError(0, "the helper's answer", "launched twice")
-        self._pidfd = os.pidfd_open(reply.pid)
+        try:
+            self._pidfd = os.pidfd_open(reply.pid)
+        except ProcessLookupError:  # it has ended, and leaves no zombie: why is still to be read
+            return
         named = helper_of(reply.pid)
+        # One that is ending has no arguments any more.
+        if named is None and self._ended(_END_TIMEOUT):
+            self._close_pidfd()
+            return
         if named is None or named.id != self._id:
             self._close_pidfd()
             raise HelperStartError(0, "the helper's answer", "names a process that is no helper")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -10,8 +11,10 @@ from isandbox._state.directory import StateDirectory
 from isandbox._state.owner import current_owner, owner_fate
 from isandbox._state.places import Places
 from isandbox._state.register import Register
+from isandbox.errors import StateError
 
 _LOOK = 0.002
+_not_taken_back: set[tuple[str, str]] = set()
 
 if TYPE_CHECKING:
     from isandbox._state.entry import Entry
@@ -39,13 +42,25 @@ class State:
 
     @classmethod
     def _of(cls, directory: StateDirectory) -> Self:
-        return cls(directory, Register(directory), Places(directory))
+        state = cls(directory, Register(directory), Places(directory))
+        for name in [name for path, name in tuple(_not_taken_back) if path == directory.path]:
+            state.take_back(name)
+        return state
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.directory.close()
+
+    def take_back(self, id: str) -> None:
+        """Remove the row of a start of this process that failed. Where a full disk does not let it, when the state is opened
+        next: as long as this process lives the row would say that the sandbox is being made, and have its key.
+        """
+        _not_taken_back.add((self.directory.path, id))
+        with contextlib.suppress(StateError):
+            self.register.discard(id)
+            _not_taken_back.discard((self.directory.path, id))
 
     def wait_until_free(self, id: str, timeout: float) -> bool:
         """Whether the sandbox's lock is free within ``timeout`` seconds: the last process that has it lags behind the first one."""
