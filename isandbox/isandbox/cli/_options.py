@@ -15,13 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+NO_DIRECTORY = "none"
+"""As a workspace: no directory of the host. One of this name is written ``./none``."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """Everything of one ``isandbox run``, split into its parts and not yet checked. Host paths are absolute."""
 
     argv: tuple[str, ...]
     host: Host
-    workspace: str
+    workspace: str | None
+    """``None``: an empty one, which goes with the sandbox."""
     workspace_mode: str = "ro"
     mounts: tuple[tuple[str, str, str], ...] = ()
     """Source, target, mode."""
@@ -65,10 +70,11 @@ def parse_options(
     except FileNotFoundError as error:
         raise click.UsageError("the current directory does not exist any more") from error
     directory, mode = split_workspace(workspace or ".")
+    own = workspace == NO_DIRECTORY
     return RunOptions(
         argv=tuple(command),
         host=host,
-        workspace=os.path.join(host.cwd, directory),
+        workspace=None if own else os.path.join(host.cwd, directory),
         workspace_mode=mode,
         mounts=tuple((os.path.join(host.cwd, source), target, m) for source, target, m in map(split_mount, mounts)),
         env=dict(split_env(item, host.env) for item in env),
@@ -100,6 +106,11 @@ def split_workspace(text: str) -> tuple[str, str]:
     """``DIR[:ro|rw]``; another colon belongs to the directory."""
     directory, colon, mode = text.rpartition(":")
     if colon and mode in ("ro", "rw"):
+        if directory == NO_DIRECTORY:
+            raise click.BadParameter(
+                f"{text!r}: {NO_DIRECTORY} is an empty workspace, which can be written; the directory is ./{text}",
+                param_hint="-w",
+            )
         if not directory:
             raise click.BadParameter(f"{text!r} names no directory", param_hint="-w")
         return directory, mode

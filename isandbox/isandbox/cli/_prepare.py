@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # What a backend with a mount view of its own calls the workspace, and where it looks for programs.
 WORKSPACE_INSIDE = "/workspace"
+_NOWHERE = f"{os.devnull}/none"  # below a device: no program of the host is there
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,10 +43,10 @@ def prepare(options: RunOptions) -> Prepared:
     if options.policy is not None:
         return _by_policy(options, options.policy, name)
     isolation = load_backend(name).capabilities().isolation
-    workspace = workspace_path(options.workspace, options.host)
+    workspace = None if options.workspace is None else workspace_path(options.workspace, options.host)
     quotas = _quotas(options)
     mounts = [Mount(source, target, "rw" if mode == "rw" else "ro") for source, target, mode in options.mounts]
-    toolchain = _toolchain(options, isolation, workspace)
+    toolchain = _toolchain(options, isolation, workspace or _NOWHERE)
     env = dict(options.env)
     if toolchain.path and "PATH" not in env:
         env["PATH"] = ":".join([*toolchain.path, PATH_INSIDE])
@@ -53,7 +54,7 @@ def prepare(options: RunOptions) -> Prepared:
         type=name,
         argv=(toolchain.argv0, *options.argv[1:]) if options.argv else (),
         sandbox={
-            "workspace": Workspace(workspace, "rw" if options.workspace_mode == "rw" else "ro"),
+            "workspace": workspace and Workspace(workspace, "rw" if options.workspace_mode == "rw" else "ro"),
             "mounts": [*mounts, *beside(toolchain.mounts, mounts)],
             "env": env,
             "quotas": quotas,
@@ -126,7 +127,7 @@ def workspace_path(path: str, host: Host) -> str:
     return real
 
 
-_INSTEAD = "name a project directory with -w, or cd into one"
+_INSTEAD = "name a project directory with -w, or cd into one; -w none is an empty one"
 
 
 def beside(found: tuple[Mount, ...], asked: list[Mount]) -> list[Mount]:

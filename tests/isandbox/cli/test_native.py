@@ -37,6 +37,15 @@ def test_workspace_is_read_only(sandboxed, project):
     assert not (project / "new").exists()
 
 
+def test_workspace_of_its_own(sandboxed, project):
+    """-w none is empty, can be written up to --disk, and shows nothing of the current directory."""
+    (project / "file").write_text("content")
+    done = sandboxed("-w", "none", "--disk", "1MiB", "--", "sh", "-c", "ls; head -c 3000000 /dev/zero > new; wc -c < new")
+    assert (done.returncode, done.stdout) == (0, b"1048576\n")
+    assert b"No space left" in done.stderr
+    assert os.listdir(project) == ["file"]
+
+
 def test_workspace_read_write(sandboxed, project, tmp_path):
     """-w names another directory and lets the command write there, as the directory's owner."""
     other = tmp_path / "other"

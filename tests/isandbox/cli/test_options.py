@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ from click.testing import CliRunner
 
 from isandbox import __version__
 from isandbox.cli import main
-from isandbox.cli._options import split_env, split_mount, split_workspace
+from isandbox.cli._options import parse_options, split_env, split_mount, split_workspace
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,16 @@ def test_mount_refuses_other_forms(text):
 def test_workspace_forms(text, parts):
     """-w takes a directory and a mode; a colon that starts no mode belongs to the directory."""
     assert split_workspace(text) == parts
+
+
+def test_no_workspace_of_the_host():
+    """-w none is an empty workspace, a directory of that name is ./none, and a mode of none is a usage error."""
+    words = {"command": (), "mounts": (), "env": (), "type_": None, "toolchain": "none", "json_": False}
+    assert parse_options(**words, workspace="none").workspace is None
+    assert parse_options(**words, workspace="./none").workspace == os.path.join(os.getcwd(), "./none")
+    for mode in ("ro", "rw"):
+        with pytest.raises(click.BadParameter, match=rf"\./none:{mode}"):
+            parse_options(**words, workspace=f"none:{mode}")
 
 
 def test_workspace_without_directory():

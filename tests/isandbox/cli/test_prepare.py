@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from isandbox import ConfigurationError, Mount
@@ -80,3 +82,15 @@ def test_bad_quota_is_the_cores_error(project, executable):
     """What a size means is said by the core, not by the command line's syntax."""
     with pytest.raises(ConfigurationError, match="MiB"):
         prepare(_options(project, executable, memory="5MB"))
+
+
+def test_an_empty_workspace(project, executable):
+    """Without a directory of the host the workspace is the sandbox's own, and the toolchain is found all the same."""
+    options = _options(project, executable, type="seccomp", disk="1MiB")
+    prepared = prepare(replace(options, workspace=None))
+    assert prepared.sandbox["workspace"] is None
+    assert prepared.sandbox["quotas"].disk == 1 << 20
+    assert prepared.argv == (str(project.parent / "tools" / "bin" / "tool"), "-v")
+    program = executable(project / "bin" / "mine")
+    assert prepare(replace(options, workspace=None, argv=("bin/mine",))).argv == ("bin/mine",)
+    assert prepare(replace(options, workspace=None, argv=(str(program),))).sandbox["mounts"] != []

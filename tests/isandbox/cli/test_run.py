@@ -159,7 +159,7 @@ def test_output_that_cannot_be_written(program, project, options):
             timeout=60,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (125, b"isandbox: standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

@@ -92,7 +92,7 @@ def kill_sandbox(backend: str, id: str) -> bool:
                 return _kill_detached(state, entry)
     owned = [helper for helper in first_processes() if helper.id == id and _is_users(helper)]
     if not owned or owned[0].backend != backend:
-        raise SandboxNotFoundError(f"there is no sandbox {id} of this user's here")
+        raise SandboxNotFoundError(f"you have no sandbox {id} on this machine")
     killed = [_kill_owned(helper) for helper in owned]
     return any(killed)
 

@@ -25,7 +25,7 @@ _SANDBOX = (
         "--memory", metavar="SIZE", help="Memory of the whole sandbox: bytes, or a number with KiB, MiB, GiB or TiB."
     ),
     click.option("--pids", type=int, metavar="N", help="Processes and threads at once; 256 where nothing is said."),
-    click.option("--disk", metavar="SIZE", help="What may be written, where the workspace is the sandbox's own."),
+    click.option("--disk", metavar="SIZE", help="What may be written in all; with -w none."),
     click.option(
         "--mount", "mounts", multiple=True, metavar="SRC:TARGET[:ro|rw]", help="Show a host path inside; ro unless rw."
     ),
@@ -33,9 +33,9 @@ _SANDBOX = (
     click.option(
         "-w",
         "--workspace",
-        metavar="DIR[:ro|rw]",
+        metavar="DIR[:ro|rw]|none",
         shell_complete=complete_directories,
-        help="Directory to work in; the current one, read-only, without it.",
+        help="Directory to work in, or none for an empty one of its own; the current one, read-only, without it.",
     ),
     click.option(
         "--waive", multiple=True, metavar="NAME", help="Do without this layer or quota, e.g. landlock. May be repeated."

@@ -7,6 +7,12 @@ import click
 DASHES = "--"
 
 
+class Number(click.IntRange):
+    """A whole number, which errors call one."""
+
+    name = "number"
+
+
 class OneThenCommand(click.Command):
     """``[OPTIONS] ID [--] CMD...``: our options stand before ID or, where two dashes follow, after it too. What comes behind CMD
     is never ours, two dashes among it neither.

@@ -22,8 +22,8 @@ def create(**options: Any) -> None:
     in it, isandbox cp copies files.
 
     The workspace is the current directory, which commands can read and not write; -w .:rw lets them, -w DIR names another.
-    They see it as it is at any time, also what you change later. The local backend needs -w DIR:rw, as it cannot keep
-    commands from writing.
+    They see it as it is at any time, also what you change later. With -w none it is an empty one, which can be written and
+    ends with the sandbox. The local backend needs -w DIR:rw or -w none, as it cannot keep commands from writing.
 
     When the id cannot be printed the sandbox is ended again, but for one with --idempotency-key, which can be found.
 
@@ -39,7 +39,7 @@ def create(**options: Any) -> None:
 
     \b
     Examples:
-      isandbox create
+      isandbox create -w none
       id=$(isandbox create -w .:rw --lifetime 2h --idle-timeout 15m)
       isandbox create --memory 2GiB --cpus 2 --label job=nightly --json
     """  # noqa: D301 - \b is click's mark for lines that stay as they are

@@ -26,8 +26,8 @@ from isandbox.cli.commands._sandbox import sandbox_options
 def run(**options: Any) -> None:
     """Run CMD in a sandbox of its own and exit with its exit code.
 
-    CMD works in the current directory, which it can read and not write (-w .:rw lets it), without a network and without
-    your environment, home directory or other files. Its output arrives as it is written. Your standard input is
+    CMD works in the current directory, which it can read and not write (-w .:rw lets it; -w none is an empty one that it can),
+    without a network and without your environment, home directory or other files. Its output arrives as it is written. Your standard input is
     read ahead for it, as ssh does; < /dev/null keeps that for others. It has pipes, never your terminal: an interactive
     program shows no prompt.
 

@@ -35,6 +35,10 @@ class CreateOptions:
     idempotency_key: str | None = field(default=None, repr=False)
     json: bool = False
 
+    def whole_lifetime(self) -> float:
+        """What was asked for, also where that is nothing and will be refused; else the default."""
+        return LIFETIME_DEFAULT if self.lifetime is None else self.lifetime
+
     def life(self) -> dict[str, Any]:
         """Those of `create_sandbox`'s options that say how long it lives and what it is called."""
         return {"lifetime": self.lifetime, "idle_timeout": self.idle_timeout, "labels": dict(self.labels)}
@@ -60,7 +64,7 @@ def _create(options: CreateOptions) -> int:
     from isandbox.sync import create_sandbox
 
     what = prepare(options.run)
-    life = {**options.life(), "lifetime": options.lifetime or LIFETIME_DEFAULT}
+    life = {**options.life(), "lifetime": options.whole_lifetime()}
     key = options.idempotency_key
     sandbox = create_sandbox(what.type, **what.sandbox, **life, detached=True, idempotency_key=key)
     told = False
@@ -76,7 +80,7 @@ def _create(options: CreateOptions) -> int:
 
 
 def _tell(sandbox: ISandbox, options: CreateOptions) -> int:
-    info, lifetime = sandbox.info, options.lifetime or LIFETIME_DEFAULT
+    info, lifetime = sandbox.info, options.whole_lifetime()
     if options.json:
         return say_object(
             {

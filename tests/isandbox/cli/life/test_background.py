@@ -75,8 +75,9 @@ def test_detached_shell(stay: Any, at: Callable[..., Any]) -> None:
     screen.expect(PROMPT)
     screen.type(b"v=kept; echo ready\r")
     screen.expect(rb"\rready\r\n")
+    screen.expect(PROMPT)
     screen.type(b"\x10\x11")
-    screen.expect(rb"isandbox shell \S+ --attach ")
+    screen.expect(rb"\r\nisandbox: it goes on; [^\r\n]*isandbox shell \S+ --attach ")
     number = screen.expect(rb"\r\n").decode()
     assert screen.exit_code() == 0
     assert screen.is_as_before()

@@ -56,6 +56,27 @@ def test_what_is_not_there(stay: Any) -> None:
         assert done.stderr.startswith(b"isandbox: ")
 
 
+def test_a_life_of_nothing(stay: Any) -> None:
+    """A lifetime of 0 is refused, not taken for the default."""
+    for option in ("--lifetime", "--idle-timeout"):
+        done = stay.call("create", "--type", stay.type, "-w", ".:rw", option, "0")
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert b"seconds above 0" in done.stderr
+
+
+def test_an_empty_workspace(stay: Any) -> None:
+    """-w none gives a sandbox that can be copied to, with nothing of the current directory in it."""
+    done = stay.call("create", "--type", stay.type, "-w", "none", "--lifetime", "10m")
+    assert (done.returncode, done.stderr) == (0, b"")
+    other = done.stdout.decode().strip()
+    try:
+        (stay.workspace / "copied").write_text("text")
+        assert stay.call("cp", "copied", f"{other}:copied").returncode == 0
+        assert stay.call("exec", other, "--", "sh", "-c", "ls; cat copied").stdout == b"copied\ntext"
+    finally:
+        assert stay.call("kill", other).returncode == 0
+
+
 def test_cp(stay: Any) -> None:
     """Files and trees go in and come out, under their own name in a directory that is there; archives are unpacked inside."""
     here = stay.workspace / "here"
