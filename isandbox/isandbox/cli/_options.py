@@ -127,3 +127,14 @@ def split_env(text: str, host_env: Mapping[str, str]) -> tuple[str, str]:
     if name not in host_env:
         raise click.BadParameter(f"{name} is not set here, so there is nothing to copy; give NAME=VALUE", param_hint="--env")
     return name, host_env[name]
+
+
+def split_labels(texts: Sequence[str]) -> dict[str, str]:
+    """``K=V`` each."""
+    labels = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--label")
+        labels[name] = value
+    return labels

@@ -43,8 +43,8 @@ def create(**options: Any) -> None:
       id=$(isandbox create -w .:rw --lifetime 2h --idle-timeout 15m)
       isandbox create --memory 2GiB --cpus 2 --label job=nightly --json
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from isandbox.cli._options import parse_options
-    from isandbox.cli.life.create import CreateOptions, create_command, split_labels
+    from isandbox.cli._options import parse_options, split_labels
+    from isandbox.cli.life.create import CreateOptions, create_command
 
     life = {name: options.pop(name) for name in ("lifetime", "idle_timeout", "idempotency_key")}
     labels, as_json = split_labels(options.pop("labels")), options.pop("json_")

@@ -65,8 +65,8 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
       isandbox shell seccomp-4f1c --attach 3
       echo 'make && ./test' | isandbox shell seccomp-4f1c
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from isandbox.cli._options import parse_options
-    from isandbox.cli.life.create import CreateOptions, split_labels
+    from isandbox.cli._options import parse_options, split_labels
+    from isandbox.cli.life.create import CreateOptions
     from isandbox.cli.life.shell import ShellOptions, shell_command
 
     if id is not None and (given := [name for name in (*_OF_A_NEW_ONE, *_OF_ITS_LIFE) if options[name]]):

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from isandbox.cli._output import say_object
 from isandbox.cli._prepare import prepare
 from isandbox.cli._streams import STDERR, say
@@ -16,8 +14,6 @@ from isandbox.cli.life.edge import guarded
 from isandbox.cli.life.terminal import is_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from isandbox.cli._options import RunOptions
     from isandbox.sync import ISandbox
 
@@ -42,17 +38,6 @@ class CreateOptions:
     def life(self) -> dict[str, Any]:
         """Those of `create_sandbox`'s options that say how long it lives and what it is called."""
         return {"lifetime": self.lifetime, "idle_timeout": self.idle_timeout, "labels": dict(self.labels)}
-
-
-def split_labels(texts: Sequence[str]) -> dict[str, str]:
-    """``K=V`` each."""
-    labels = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--label")
-        labels[name] = value
-    return labels
 
 
 def create_command(options: CreateOptions) -> int:

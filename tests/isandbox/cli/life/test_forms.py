@@ -5,10 +5,10 @@ import pytest
 from click.testing import CliRunner
 
 from isandbox.cli import main
+from isandbox.cli._options import split_labels
 from isandbox.cli.commands import exec as exec_module
 from isandbox.cli.commands import shell as shell_module
 from isandbox.cli.life.copy import Place, parse_place
-from isandbox.cli.life.create import split_labels
 from isandbox.cli.life.durations import parse_duration, spoken
 from isandbox.cli.life.kill import signal_number
 from isandbox.cli.life.logs import split_since

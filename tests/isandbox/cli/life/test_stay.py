@@ -189,3 +189,14 @@ def test_gc(stay: Any) -> None:
     assert stay.id not in stay.object("gc", "--dry-run")["removed"]
     assert stay.id not in stay.object("gc")["removed"]
     assert stay.exec("true").returncode == 0
+
+
+def test_kill_where_nothing_can_be_printed(stay: Any) -> None:
+    """On a full disk every sandbox is ended all the same, and 125 says that the ids were not printed."""
+    made = [
+        stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", "10m").stdout.decode().strip() for _ in range(2)
+    ]
+    with open("/dev/full", "wb") as full:
+        done = stay.call("kill", *made, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr.count(b"standard output: No space left on device")) == (125, 2)
+    assert not set(made) & set(stay.call("ps", "-q").stdout.decode().split())
