@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from isandbox import __version__
 from isandbox.cli import main
 from isandbox.cli._options import parse_options, split_env, split_mount, split_workspace
+from isandbox.cli.commands.run import run
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,22 @@ def test_wrong_usage_is_exit_code_2(arguments):
     result = CliRunner().invoke(main, ["run", *arguments])
     assert result.exit_code == 2
     assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("options", [["-it"], ["-t"], ["-i"], ["--tty", "--interactive"]])
+def test_a_terminal_is_elsewhere(options):
+    """Who asks run for a terminal, as of docker, is told which command has one; any other unknown option is click's."""
+    result = CliRunner().invoke(main, ["run", *options, "--", "sh"])
+    assert result.exit_code == 2
+    assert "isandbox shell -- CMD" in result.output
+    assert "isandbox shell" not in CliRunner().invoke(main, ["run", "-q", "--", "sh"]).output
+
+
+def test_forms_that_options_share():
+    """A time-out has the units of a lifetime, and -e is --env, for run as for exec."""
+    options = {option.name: option for option in run.params}
+    assert options["timeout"].type.convert("1.5m", None, None) == 90
+    assert options["env"].opts == ["-e", "--env"]
 
 
 def test_help_documents_exit_codes_and_json():

@@ -29,7 +29,9 @@ _SANDBOX = (
     click.option(
         "--mount", "mounts", multiple=True, metavar="SRC:TARGET[:ro|rw]", help="Show a host path inside; ro unless rw."
     ),
-    click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's."),
+    click.option(
+        "-e", "--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's."
+    ),
     click.option(
         "-w",
         "--workspace",

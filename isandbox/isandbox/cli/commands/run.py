@@ -8,11 +8,18 @@ import click
 
 from isandbox.cli._complete import complete_files
 from isandbox.cli.commands._sandbox import sandbox_options
+from isandbox.cli.commands._words import WithoutTerminal
+from isandbox.cli.life.durations import parse_duration
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=WithoutTerminal, context_settings={"allow_interspersed_args": False})
 @sandbox_options
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the command after so many seconds (exit code 124).")
+@click.option(
+    "--timeout",
+    type=parse_duration,
+    metavar="TIME",
+    help="End the command after so long: seconds, or a number with s, m, h or d (exit code 124).",
+)
 @click.option(
     "--toolchain",
     type=click.Choice(["auto", "none"]),

@@ -29,8 +29,12 @@ def test_background(stay: Any) -> None:
             assert row["written"] == {"stdout": 9, "stderr": 4}
             done = stay.call("logs", stay.id, number)
             assert (done.returncode, done.stdout, done.stderr) == (0, b"out\nnone\n", b"err\n")
-            done = stay.call("logs", stay.id, number, "--tail", "3")
-            assert (done.stdout, done.stderr) == (b"ne\n", b"rr\n")
+            done = stay.call("logs", stay.id, number, "--tail", "1")
+            assert (done.stdout, done.stderr) == (b"none\n", b"err\n")
+            with stay.open("logs", "-f", "-n", "1", stay.id, number) as last:
+                assert last.stdout is not None
+                assert last.stdout.readline() == b"none\n"
+                last.terminate()
             done = stay.call("logs", "--since", "4,1", stay.id)
             assert (done.stdout, done.stderr) == (b"none\n", b"rr\n")
             assert stay.object("kill", "-s", "USR1", stay.id, number)["signalled"] is True

@@ -15,7 +15,9 @@ from isandbox.cli.life.logs import split_since
 from isandbox.records import Offsets
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1_800), ("1.5h", 5_400), ("2d", 172_800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1_800), ("1.5h", 5_400), ("2d", 172_800), (".5", 0.5)]
+)
 def test_durations(text, seconds):
     """A time is a number of seconds, or one with a unit."""
     assert parse_duration(text) == seconds
