@@ -6,11 +6,13 @@ import io
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+GENEROUS = 60  # seconds
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
 
 
@@ -185,9 +187,22 @@ def test_completion(stay: Any) -> None:
 
 
 def test_gc(stay: Any) -> None:
-    """Nothing of what lives is removed, and a dry run says what would be."""
-    assert stay.id not in stay.object("gc", "--dry-run")["removed"]
-    assert stay.id not in stay.object("gc")["removed"]
+    """Nothing of what lives is removed. A dry run says what would be: no more when it was, nor of a sandbox that kill cleared."""
+    made = [stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", life) for life in ("10m", "0.1")]
+    killed, left = (done.stdout.decode().strip() for done in made)
+    assert stay.call("kill", killed).returncode == 0
+    end = time.monotonic() + GENEROUS
+    while left in stay.call("ps", "-q").stdout.decode().split():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    listed = stay.object("gc", "--dry-run")["removed"]
+    assert left in listed
+    assert not {stay.id, killed} & set(listed)
+    removed = stay.object("gc")["removed"]
+    assert left in removed
+    assert not {stay.id, killed} & set(removed)
+    assert left not in stay.object("gc", "--dry-run")["removed"]
+    assert {killed, left} <= set(stay.call("ps", "-a", "-q").stdout.decode().split())
     assert stay.exec("true").returncode == 0
 
 
