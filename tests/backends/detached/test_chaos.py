@@ -128,12 +128,20 @@ def strike(chance: Round, world: World, owner: int) -> None:
     dice = random.Random(~chance.seed)  # noqa: S311 - as above
     helpers = world.helpers(owner) if chance.victim != "owner" else []
     if chance.victim == "first process":
-        helpers = [process for process in helpers if process.name() == "isandbox-helper"]
+        helpers = [process for process in helpers if _name(process) == "isandbox-helper"]
     if chance.victim != "owner" and helpers:
         with contextlib.suppress(psutil.Error):
             dice.choice(helpers).kill()
     if chance.victim.startswith("owner"):
         os.kill(owner, signal.SIGKILL)
+
+
+def _name(process: psutil.Process) -> str | None:
+    """``None`` when it has ended since it was found."""
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:
+        return None
 
 
 def reaped_twice_at_once() -> None:
