@@ -136,12 +136,11 @@ def strike(chance: Round, world: World, owner: int) -> None:
         os.kill(owner, signal.SIGKILL)
 
 
-def _name(process: psutil.Process) -> str | None:
-    """``None`` when it has ended since it was found."""
+def _name(process: psutil.Process) -> str:
     try:
-        return str(process.name())
-    except psutil.NoSuchProcess:
-        return None
+        return process.name()
+    except psutil.Error:  # it has just ended
+        return ""
 
 
 def reaped_twice_at_once() -> None:
