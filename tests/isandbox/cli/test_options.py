@@ -78,6 +78,8 @@ def test_env_refuses(text, says):
         ["--"],
         ["--cpus", "many", "--", "true"],
         ["--timeout", "soon", "--", "true"],
+        ["--timeout", "-1", "--", "true"],
+        ["--timeout", "nan", "--", "true"],
         ["--toolchain", "all", "--", "true"],
         ["--mount", "x", "--", "true"],
         ["--env", "RUN_TEST_NOT_SET", "--", "true"],
