@@ -73,5 +73,7 @@ def backend_of_id(id: object, names: Iterable[str]) -> str | None:
     if len(id) > ID_LENGTH_LARGEST:
         raise ConfigurationError(f"id: at most {ID_LENGTH_LARGEST} characters, not {len(id)}")
     if not _ID.match(id):
-        raise ConfigurationError(f"id: a backend's name and more, of a-z, 0-9 and single hyphens, not {id!r}")
+        raise ConfigurationError(
+            f"id: {id!r} is not one; an id begins with its backend's name, as in seccomp-0123456789abcdef"
+        )
     return max((name for name in names if id.startswith(f"{name}-")), key=len, default=None)

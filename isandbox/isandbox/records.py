@@ -266,6 +266,8 @@ class SandboxSummary:
     """The process whose end is the sandbox's; ``None`` for a detached one."""
     expires_at: datetime | None = None
     """When its lifetime ends, as far as that is known here: an estimate, which a renewal or a jump of the clock changes."""
+    leftovers: bool = False
+    """It has ended, and nobody has removed yet what it left: `reap` would."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))

@@ -53,6 +53,20 @@ SECTIONS: dict[str, dict[str, Entry]] = {
 ALIASES = {"ls": "ps"}
 """Names that other tools have taught people; the help does not list them."""
 
+ELSEWHERE = {
+    "attach": "shell ID --attach N",
+    "connect": "shell",
+    "enter": "shell",
+    "list": "ps",
+    "new": "create",
+    "prune": "gc",
+    "rm": "kill",
+    "start": "create",
+    "stop": "kill",
+    "copy": "cp",
+}
+"""What docker, podman and others call it: no names of ours, but told when somebody tries one."""
+
 
 class CommandLine(click.Group):
     """The commands of `SECTIONS`, each imported when it is called."""
@@ -70,6 +84,27 @@ class CommandLine(click.Group):
         command.short_help = entry.short
         return command
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, but that what is near or has another name elsewhere is named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if (meant := _meant(args[0])) is None:
+                raise
+            raise click.UsageError(f"{error.message.rstrip('.')}; did you mean {meant}?", ctx) from None
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """As click's, but that help which cannot be written is one line and 125, as it is with every command."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.filename is not None:  # a file's, not that of our own output
+                raise
+            from isandbox.cli._streams import FAILED, give_up_stdout
+
+            give_up_stdout(error)
+            raise SystemExit(FAILED) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """By section, and without an import of any of them."""
         width = max(map(len, _entries()))
@@ -84,6 +119,12 @@ class CommandLine(click.Group):
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(name, help=one.short) for name, one in _entries().items() if name.startswith(incomplete)]
+
+
+def _meant(name: str) -> str | None:
+    from difflib import get_close_matches
+
+    return ELSEWHERE.get(name) or next(iter(get_close_matches(name, _entries(), 1)), None)
 
 
 def _entries() -> dict[str, Entry]:

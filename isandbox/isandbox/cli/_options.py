@@ -14,8 +14,9 @@ from isandbox.cli._host import Host, read_host
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OWN_WORKSPACE = "none"
-"""As -w: no directory of the host. One of this name is ./none."""
+
+NO_DIRECTORY = "none"
+"""As a workspace: no directory of the host. One of this name is written ``./none``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class RunOptions:
     argv: tuple[str, ...]
     host: Host
     workspace: str | None
-    """``None``: one of the sandbox's own."""
+    """``None``: an empty one, which goes with the sandbox."""
     workspace_mode: str = "ro"
     mounts: tuple[tuple[str, str, str], ...] = ()
     """Source, target, mode."""
@@ -68,11 +69,12 @@ def parse_options(
         host = read_host()
     except FileNotFoundError as error:
         raise click.UsageError("the current directory does not exist any more") from error
-    directory, mode = (None, "rw") if workspace == OWN_WORKSPACE else split_workspace(workspace or ".")
+    directory, mode = split_workspace(workspace or ".")
+    own = workspace == NO_DIRECTORY
     return RunOptions(
         argv=tuple(command),
         host=host,
-        workspace=None if directory is None else os.path.join(host.cwd, directory),
+        workspace=None if own else os.path.join(host.cwd, directory),
         workspace_mode=mode,
         mounts=tuple((os.path.join(host.cwd, source), target, m) for source, target, m in map(split_mount, mounts)),
         env=dict(split_env(item, host.env) for item in env),
@@ -104,6 +106,11 @@ def split_workspace(text: str) -> tuple[str, str]:
     """``DIR[:ro|rw]``; another colon belongs to the directory."""
     directory, colon, mode = text.rpartition(":")
     if colon and mode in ("ro", "rw"):
+        if directory == NO_DIRECTORY:
+            raise click.BadParameter(
+                f"{text!r}: {NO_DIRECTORY} is an empty workspace, which can be written; the directory is ./{text}",
+                param_hint="-w",
+            )
         if not directory:
             raise click.BadParameter(f"{text!r} names no directory", param_hint="-w")
         return directory, mode
@@ -120,3 +127,14 @@ def split_env(text: str, host_env: Mapping[str, str]) -> tuple[str, str]:
     if name not in host_env:
         raise click.BadParameter(f"{name} is not set here, so there is nothing to copy; give NAME=VALUE", param_hint="--env")
     return name, host_env[name]
+
+
+def split_labels(texts: Sequence[str]) -> dict[str, str]:
+    """``K=V`` each."""
+    labels = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--label")
+        labels[name] = value
+    return labels

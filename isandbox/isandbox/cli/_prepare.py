@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # What a backend with a mount view of its own calls the workspace, and where it looks for programs.
 WORKSPACE_INSIDE = "/workspace"
+_NOWHERE = f"{os.devnull}/none"  # below a device: no program of the host is there
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NOWHERE = "/dev/null"  # a workspace that holds no file of the host
 
@@ -127,7 +128,7 @@ def workspace_path(path: str, host: Host) -> str:
     return real
 
 
-_INSTEAD = "name a project directory with -w, or cd into one"
+_INSTEAD = "name a project directory with -w, or cd into one; -w none is an empty one"
 
 
 def beside(found: tuple[Mount, ...], asked: list[Mount]) -> list[Mount]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from isandbox._text import plain
 from isandbox.cli._neutral import visible
 from isandbox.errors import SandboxError, UnsupportedError
 
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
 
 TIMED_OUT = 124
 NOT_FOUND = 127
+_WAYS_OUT = {
+    "workspace.ro": "or let the command write with -w DIR:rw",
+    "quotas.disk": "here that is -w none, or --waive disk",
+}
+"""By the option of an `UnsupportedError`."""
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -64,9 +71,14 @@ def error_object(error: Exception) -> dict[str, Any]:
 
 
 def error_text(error: Exception) -> str:
-    """The message, with the way out that only the command line has."""
-    if isinstance(error, UnsupportedError) and error.option == "workspace.ro":
-        return f"{error}, or let the command write with -w DIR:rw"
+    """The message, with the way out that only the command line has; of the operating system's errors without their numbers."""
+    if isinstance(error, UnsupportedError) and error.option in _WAYS_OUT:
+        return f"{error}; {_WAYS_OUT[error.option]}"
+    if isinstance(error, OSError) and not isinstance(error, SandboxError) and error.strerror:
+        names = " -> ".join(
+            plain(os.fsdecode(name)) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)
+        )
+        return f"{names}: {error.strerror}" if names else error.strerror
     return str(error)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from isandbox.sync import IProcess
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+_NAMES = {STDOUT: "standard output", STDERR: "standard error"}
 FAILED = 125
 OUTPUT_CLOSED = 141  # 128 + SIGPIPE, as a program has that the signal ends
 _CHUNK = 65_536
@@ -35,7 +36,10 @@ def hold_standard_descriptors() -> None:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Every byte, as it is. Waits where the descriptor does not; `OutputClosedError` when nobody reads it any more."""
+    """Every byte, as it is. Waits where the descriptor does not; `OutputClosedError` when nobody reads it any more.
+
+    Any other failure is an `OSError` that says which of our outputs it was.
+    """
     view = memoryview(data)
     while view:
         try:
@@ -44,6 +48,8 @@ def write_all(fd: int, data: bytes) -> None:
             select.select([], [fd], [])
         except BrokenPipeError as error:
             raise OutputClosedError from error
+        except OSError as error:
+            raise OSError(error.errno, f"{_NAMES.get(fd, 'output')}: {error.strerror}") from error
 
 
 def say(text: str, code: int, fd: int = STDOUT) -> int:
@@ -54,9 +60,18 @@ def say(text: str, code: int, fd: int = STDOUT) -> int:
         return OUTPUT_CLOSED
     except OSError as error:  # the disk is full, or the terminal has hung up: then nobody hears this either
         with contextlib.suppress(OSError, OutputClosedError):
-            write_all(STDERR, f"isandbox: {error}\n".encode())
+            write_all(STDERR, f"isandbox: {error.strerror}\n".encode())
         return FAILED
     return code
+
+
+def give_up_stdout(error: OSError) -> None:
+    """Say why nothing can be written there; what Python still holds for it is dropped, where it would complain at its end."""
+    hole = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(hole, STDOUT)
+    os.close(hole)
+    with contextlib.suppress(OSError, OutputClosedError):
+        write_all(STDERR, f"isandbox: {_NAMES[STDOUT]}: {error.strerror}\n".encode())
 
 
 def feed_stdin(process: IProcess, *, end: bool = True) -> None:

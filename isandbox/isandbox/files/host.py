@@ -175,7 +175,10 @@ class Landing:
             self._parent = undo.enter_context(Beneath.open(directory))
             self._check_target()
             undo.callback(self._remove_hidden)
-            self._parent.make_dir(self._hidden, 0o700)
+            try:
+                self._parent.make_dir(self._hidden, 0o700)
+            except OSError as error:  # nobody has asked for a file of that name
+                raise OSError(error.errno, error.strerror, directory) from error
             self._top = undo.enter_context(Beneath(self._parent.open_directory(self._hidden)))
             undo.callback(self._close_reserve)
             for _ in range(2):  # what `close` needs, to do its work also when descriptors are short

@@ -33,7 +33,7 @@ print(len([check(view) for check in CHECKS]) > 10, repr(view.user))
 def test_a_run_loads_no_other_command():
     """`isandbox run` imports its own options, and nothing of the tables, the doctor, the schemas or click's completion."""
     loaded = _modules("isandbox.cli.commands.run, isandbox.cli._run")
-    own = {"isandbox.cli.commands.run", "isandbox.cli.commands._sandbox"}
+    own = {f"isandbox.cli.commands.{name}" for name in ("run", "_sandbox", "_words")}
     assert {name for name in loaded if name.startswith("isandbox.cli.commands.")} == own
     assert {name for name in loaded if name.startswith("isandbox.cli.life.")} <= {"isandbox.cli.life.durations"}
     others = ("isandbox.cli._layout", "isandbox.cli.doctor", "isandbox.cli.schemas", "click.shell_completion", "unicodedata")

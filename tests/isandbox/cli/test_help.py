@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 
-from isandbox.cli import SECTIONS, main
+from isandbox.cli import ELSEWHERE, SECTIONS, main
 
 ROOT = click.Context(main, info_name="isandbox")
 COMMANDS = main.list_commands(ROOT)
@@ -87,3 +89,29 @@ def test_a_command_is_imported_when_it_is_called() -> None:
             assert found is not None
             assert found.name == name
     assert main.get_command(ROOT, "no-such-command") is None
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["exec", "--help"], ["--version"]])
+def test_help_that_cannot_be_written(program: str, arguments: list[str]) -> None:
+    """On a full disk it is one line and 125, as with every other output."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (125, b"isandbox: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("rm", "kill"), ("list", "ps"), ("attach", "shell ID --attach N"), ("creat", "create"), ("zzz", None)]
+)
+def test_names_that_are_none(word: str, meant: str | None) -> None:
+    """What other tools call it, and what is near, is told with the name that it has here; nothing is guessed beyond."""
+    done = CliRunner().invoke(main, [word])
+    assert done.exit_code == 2
+    assert f"No such command {word!r}" in done.output
+    assert ("did you mean" in done.output) == (meant is not None)
+    assert meant is None or f"did you mean {meant}?" in done.output
+
+
+def test_names_of_elsewhere_lead_somewhere() -> None:
+    """Each name that other tools have is told with a command that there is."""
+    assert not ELSEWHERE.keys() & set(COMMANDS)
+    assert {meant.split()[0] for meant in ELSEWHERE.values()} <= set(COMMANDS)

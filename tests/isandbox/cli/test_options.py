@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -7,7 +8,8 @@ from click.testing import CliRunner
 
 from isandbox import __version__
 from isandbox.cli import main
-from isandbox.cli._options import split_env, split_mount, split_workspace
+from isandbox.cli._options import parse_options, split_env, split_mount, split_workspace
+from isandbox.cli.commands.run import run
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,16 @@ def test_workspace_forms(text, parts):
     assert split_workspace(text) == parts
 
 
+def test_no_workspace_of_the_host():
+    """-w none is an empty workspace, a directory of that name is ./none, and a mode of none is a usage error."""
+    words = {"command": (), "mounts": (), "env": (), "type_": None, "toolchain": "none", "json_": False}
+    assert parse_options(**words, workspace="none").workspace is None
+    assert parse_options(**words, workspace="./none").workspace == os.path.join(os.getcwd(), "./none")
+    for mode in ("ro", "rw"):
+        with pytest.raises(click.BadParameter, match=rf"\./none:{mode}"):
+            parse_options(**words, workspace=f"none:{mode}")
+
+
 def test_workspace_without_directory():
     """A mode without a directory is a usage error."""
     with pytest.raises(click.BadParameter, match="names no directory"):
@@ -66,6 +78,8 @@ def test_env_refuses(text, says):
         ["--"],
         ["--cpus", "many", "--", "true"],
         ["--timeout", "soon", "--", "true"],
+        ["--timeout", "-1", "--", "true"],
+        ["--timeout", "nan", "--", "true"],
         ["--toolchain", "all", "--", "true"],
         ["--mount", "x", "--", "true"],
         ["--env", "RUN_TEST_NOT_SET", "--", "true"],
@@ -77,6 +91,22 @@ def test_wrong_usage_is_exit_code_2(arguments):
     result = CliRunner().invoke(main, ["run", *arguments])
     assert result.exit_code == 2
     assert "Usage:" in result.output
+
+
+@pytest.mark.parametrize("options", [["-it"], ["-t"], ["-i"], ["--tty", "--interactive"]])
+def test_a_terminal_is_elsewhere(options):
+    """Who asks run for a terminal, as of docker, is told which command has one; any other unknown option is click's."""
+    result = CliRunner().invoke(main, ["run", *options, "--", "sh"])
+    assert result.exit_code == 2
+    assert "isandbox shell -- CMD" in result.output
+    assert "isandbox shell" not in CliRunner().invoke(main, ["run", "-q", "--", "sh"]).output
+
+
+def test_forms_that_options_share():
+    """A time-out has the units of a lifetime, and -e is --env, for run as for exec."""
+    options = {option.name: option for option in run.params}
+    assert options["timeout"].type.convert("1.5m", None, None) == 90
+    assert options["env"].opts == ["-e", "--env"]
 
 
 def test_help_documents_exit_codes_and_json():

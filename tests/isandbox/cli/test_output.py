@@ -32,7 +32,7 @@ def test_a_failure_has_one_line_or_one_object(capfd: pytest.CaptureFixture[str])
     assert say_failure(error, as_json=True) == 125
     said = capfd.readouterr()
     assert (json.loads(said.out)["error"]["code"], said.err) == (error.code, "")
-    assert failure_line(OSError(2, "gone", "a\x9bb")) == r"isandbox: [Errno 2] gone: 'a\x9bb'"
+    assert failure_line(OSError(2, "gone", "a\x9bb")) == r"isandbox: 'a\x9bb': gone"
 
 
 def test_a_table_is_whole_for_a_program(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

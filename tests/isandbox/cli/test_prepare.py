@@ -84,9 +84,13 @@ def test_bad_quota_is_the_cores_error(project, executable):
         prepare(_options(project, executable, memory="5MB"))
 
 
-def test_no_workspace_of_the_host(project, executable):
-    """With -w none no directory of the host is the workspace; the program's installation is shown all the same."""
-    (project / "tool").write_text("")
-    prepared = prepare(replace(_options(project, executable, type="seccomp"), workspace=None))
+def test_an_empty_workspace(project, executable):
+    """Without a directory of the host the workspace is the sandbox's own, and the toolchain is found all the same."""
+    options = _options(project, executable, type="seccomp", disk="1MiB")
+    prepared = prepare(replace(options, workspace=None))
     assert prepared.sandbox["workspace"] is None
-    assert prepared.argv[0] == f"{project.parent}/tools/bin/tool"
+    assert prepared.sandbox["quotas"].disk == 1 << 20
+    assert prepared.argv == (str(project.parent / "tools" / "bin" / "tool"), "-v")
+    program = executable(project / "bin" / "mine")
+    assert prepare(replace(options, workspace=None, argv=("bin/mine",))).argv == ("bin/mine",)
+    assert prepare(replace(options, workspace=None, argv=(str(program),))).sandbox["mounts"] != []

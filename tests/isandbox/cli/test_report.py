@@ -1,8 +1,8 @@
 import pytest
 
-from isandbox import ConfigurationError, ExecResult
+from isandbox import ConfigurationError, ExecResult, ExecTimeoutError, UnsupportedError
 from isandbox.cli._prepare import Prepared
-from isandbox.cli._report import end_code, end_lines, error_object, format_size, result_object
+from isandbox.cli._report import end_code, end_lines, error_object, error_text, format_size, result_object
 
 
 def _prepared(**fields):
@@ -103,3 +103,24 @@ def test_error_object():
 def test_format_size(size, text):
     """A size is said exactly."""
     assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "a b"), "a b: No such file or directory"),
+        (OSError(18, "Cross-device link", "a", None, b"b"), "a -> b: Cross-device link"),
+        (OSError(28, "standard output: No space left on device"), "standard output: No space left on device"),
+        (OSError("only a text"), "only a text"),
+        (ExecTimeoutError("too long", result=ExecResult(137, signal=9, fault="timeout")), "too long"),
+    ],
+)
+def test_errors_of_the_operating_system(error, text):
+    """What failed and why stand there as other programs say it, without a number; errors of ours keep their message."""
+    assert error_text(error) == text
+
+
+@pytest.mark.parametrize(("option", "way"), [("workspace.ro", "-w DIR:rw"), ("quotas.disk", "-w none")])
+def test_a_way_out_on_the_command_line(option, way):
+    """What is refused by the backend comes with the option of the command line that helps."""
+    assert way in error_text(UnsupportedError("no", option=option, backend="local"))

@@ -60,8 +60,7 @@ def test_not_found_and_not_executable(local, project):
         (["-w", "no-such-directory"], "no-such-directory does not exist"),
         (["-w", "/"], "name a project directory"),
         (["--memory", "5MB"], "MiB"),
-        (["--timeout", "-1"], "timeout"),
-        (["--timeout", "nan"], "timeout"),
+        (["--timeout", "0"], "timeout"),
         (["--mount", "/usr:relative"], "mount target"),
         (["--env", "A B\n=x"], "env"),
     ],
@@ -159,7 +158,7 @@ def test_output_that_cannot_be_written(program, project, options):
             timeout=60,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (125, b"isandbox: standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize("redirect", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

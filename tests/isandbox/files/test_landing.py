@@ -140,3 +140,10 @@ def test_a_name_that_no_file_can_have() -> None:
             check()
         assert caught.value.rule == "name"
     check_component("a\udcff", "a\udcff")  # a byte that is no UTF-8
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    """The error names what the caller knows of, not a name of ours."""
+    with pytest.raises(OSError, match="/proc") as caught:
+        Landing("/proc/new", tree=False)
+    assert caught.value.filename == "/proc"

@@ -101,7 +101,7 @@ def not_found(backend: str, id: str) -> SandboxError:
             option="connect",
             backend=backend,
         )
-    return SandboxNotFoundError(f"there is no sandbox {id} of this user's here")
+    return SandboxNotFoundError(f"you have no sandbox {id} on this machine")
 
 
 def _greeted(state: State, entry: Entry) -> Connection:

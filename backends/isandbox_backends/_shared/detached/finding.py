@@ -16,7 +16,7 @@ from isandbox.records import SandboxSummary
 from isandbox_backends._shared.detached.connect import open_connection
 from isandbox_backends._shared.detached.connection import OtherVersionError, TurnedAwayError
 from isandbox_backends._shared.detached.processes import first_processes, is_owned, open_helper, open_named
-from isandbox_backends._shared.detached.removal import finish
+from isandbox_backends._shared.detached.removal import finish, is_cleared
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
 from isandbox_backends._shared.link import HelperStartError
@@ -41,8 +41,9 @@ def list_sandboxes(backend: str) -> list[SandboxSummary]:
             listing = state.register.list()
             for name, error in listing.damaged.items():
                 log.warning("sandbox %s is not listed: %s", name, error)
-            now = MACHINE.now()
-            found += [_detached(state, entry, now) for entry in listing.entries if entry.backend == backend and _was(entry)]
+            now, places = MACHINE.now(), state.places.ids()
+            ours = (entry for entry in listing.entries if entry.backend == backend and _was(entry))
+            found += [_detached(state, entry, now, places) for entry in ours]
     return found
 
 
@@ -50,7 +51,7 @@ def _was(entry: Entry) -> bool:
     return entry.state != "starting"
 
 
-def _detached(state: State, entry: Entry, now: Moment) -> SandboxSummary:
+def _detached(state: State, entry: Entry, now: Moment, places: tuple[str, ...]) -> SandboxSummary:
     words: dict[str, SandboxState] = {"alive": "running", "dead": "ended", "elsewhere": "elsewhere"}
     word = words[state.fate(entry)]
     ends = entry.expires_at(now) if word == "running" else None
@@ -62,6 +63,7 @@ def _detached(state: State, entry: Entry, now: Moment) -> SandboxSummary:
         created_at=datetime.fromtimestamp(entry.created.wall, UTC),
         labels=entry.labels,
         expires_at=None if ends is None else datetime.fromtimestamp(ends, UTC),
+        leftovers=word == "ended" and not is_cleared(entry, places),
     )
 
 
@@ -88,7 +90,7 @@ def kill_sandbox(backend: str, id: str) -> bool:
                 return _kill_detached(state, entry)
     owned = [helper for helper in first_processes() if helper.id == id and is_owned(helper)]
     if not owned or owned[0].backend != backend:
-        raise SandboxNotFoundError(f"there is no sandbox {id} of this user's here")
+        raise SandboxNotFoundError(f"you have no sandbox {id} on this machine")
     killed = [_kill_owned(helper) for helper in owned]
     return any(killed)
 

@@ -16,7 +16,7 @@ from isandbox_backends._shared.cgroups.members import end_members
 from isandbox_backends._shared.cgroups.owner import dead_groups, remove_dead
 from isandbox_backends._shared.cgroups.place import CONTROLLERS
 from isandbox_backends._shared.detached.processes import first_processes, has_our_ids, open_helper
-from isandbox_backends._shared.detached.removal import finish
+from isandbox_backends._shared.detached.removal import finish, is_cleared
 from isandbox_backends._shared.detached.state import State
 from isandbox_backends._shared.host_process import log
 from isandbox_backends._shared.portable import wait_for_end
@@ -43,8 +43,7 @@ def _of_register(backend: str) -> Iterator[str]:
         for entry in listing.entries:
             if entry.backend != backend or state.fate(entry) != "dead":
                 continue
-            known = entry.state == "ended" and entry.id not in state.places.ids()
-            if not known and finish(state, entry.id, entry.resources):
+            if not is_cleared(entry, state.places.ids()) and finish(state, entry.id, entry.resources):
                 yield entry.id
         entered = {entry.id for entry in listing.entries} | set(listing.damaged)
         for name in state.places.ids():

@@ -15,8 +15,9 @@ from isandbox_backends._shared.host_process import log
 from isandbox_backends._shared.scratch import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
+    from isandbox._state.entry import Entry
     from isandbox_backends._shared.detached.state import State
 
 
@@ -28,6 +29,11 @@ def name_of_all(id: str) -> str:
 def resources_of(id: str, parents: Mapping[str, str], scratch: Iterable[str]) -> Resources:
     groups = dict.fromkeys(f"{parent}/{name_of_all(id)}" for parent in parents.values())
     return Resources(tuple(groups), tuple(scratch))
+
+
+def is_cleared(entry: Entry, places: Container[str]) -> bool:
+    """Whether of a dead sandbox nothing is left but its row: its end is entered, and ``places`` has no directory of it."""
+    return entry.state == "ended" and entry.id not in places
 
 
 def finish(state: State, id: str, resources: Resources) -> bool:

@@ -25,17 +25,19 @@ _SANDBOX = (
         "--memory", metavar="SIZE", help="Memory of the whole sandbox: bytes, or a number with KiB, MiB, GiB or TiB."
     ),
     click.option("--pids", type=int, metavar="N", help="Processes and threads at once; 256 where nothing is said."),
-    click.option("--disk", metavar="SIZE", help="What may be written, with -w none: bytes, or a number with a unit."),
+    click.option("--disk", metavar="SIZE", help="What may be written in all; with -w none."),
     click.option(
         "--mount", "mounts", multiple=True, metavar="SRC:TARGET[:ro|rw]", help="Show a host path inside; ro unless rw."
     ),
-    click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's."),
+    click.option(
+        "-e", "--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's."
+    ),
     click.option(
         "-w",
         "--workspace",
         metavar="DIR[:ro|rw]|none",
         shell_complete=complete_directories,
-        help="Directory to work in; the current one, read-only, without it. none: an empty one of the sandbox's own.",
+        help="Directory to work in, or none for an empty one of its own; the current one, read-only, without it.",
     ),
     click.option(
         "--waive", multiple=True, metavar="NAME", help="Do without this layer or quota, e.g. landlock. May be repeated."

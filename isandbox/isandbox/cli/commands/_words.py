@@ -5,6 +5,27 @@ from __future__ import annotations
 import click
 
 DASHES = "--"
+_OF_A_TERMINAL = ("-i", "-t", "--interactive", "--tty")
+
+
+class Number(click.IntRange):
+    """A whole number, which errors call one."""
+
+    name = "number"
+
+
+class WithoutTerminal(click.Command):
+    """Says where the terminal is that ``-i -t`` ask for elsewhere."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in _OF_A_TERMINAL:
+                raise
+            raise click.UsageError(
+                f"{ctx.info_name} gives CMD pipes and passes stdin on; a terminal has: isandbox shell -- CMD", ctx
+            ) from None
 
 
 class OneThenCommand(click.Command):

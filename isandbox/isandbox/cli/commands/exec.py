@@ -8,6 +8,7 @@ import click
 
 from isandbox.cli._complete import complete_ids
 from isandbox.cli.commands._words import OneThenCommand
+from isandbox.cli.life.durations import parse_duration
 
 
 @click.command(name="exec", cls=OneThenCommand)
@@ -20,7 +21,12 @@ from isandbox.cli.commands._words import OneThenCommand
 @click.option(
     "-e", "--env", "env", multiple=True, metavar="NAME[=VALUE]", help="Set a variable; a bare NAME copies the host's."
 )
-@click.option("--timeout", type=float, metavar="SECONDS", help="End CMD after so many seconds (exit code 124).")
+@click.option(
+    "--timeout",
+    type=parse_duration,
+    metavar="TIME",
+    help="End CMD after so long: seconds, or a number with s, m, h or d (exit code 124).",
+)
 @click.option("--raw", is_flag=True, help="Let CMD's output act on your terminal, whatever is in it.")
 @click.option("--json", "json_", is_flag=True, help="Stream nothing; print one JSON object at the end.")
 @click.argument("id", shell_complete=complete_ids)

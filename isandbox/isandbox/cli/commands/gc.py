@@ -6,7 +6,7 @@ import click
 
 
 @click.command()
-@click.option("-n", "--dry-run", is_flag=True, help="Remove nothing; print the ids of sandboxes that have ended.")
+@click.option("-n", "--dry-run", is_flag=True, help="Remove nothing; print the ids of sandboxes that have left something.")
 @click.option("--json", "json_", is_flag=True, help="Print one JSON object.")
 def gc(*, dry_run: bool, json_: bool) -> None:
     """Remove what sandboxes of dead owners have left behind, and print what was removed, one name a line.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import click
 
 from isandbox.cli._complete import complete_ids
+from isandbox.cli.commands._words import Number
 
 
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on with what it writes, to its end.")
 @click.option("--since", metavar="OUT[,ERR]", help="Begin after so many bytes of stdout, and of stderr.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="BYTES", help="Only the last bytes of each stream.")
+@click.option("-n", "--tail", type=Number(min=0), metavar="LINES", help="Only the last lines of each stream.")
 @click.option("--raw", is_flag=True, help="Let the output act on your terminal, whatever is in it.")
 @click.argument("id", shell_complete=complete_ids)
-@click.argument("number", metavar="[N]", required=False, type=click.IntRange(min=1))
+@click.argument("number", metavar="[N]", required=False, type=Number(min=1))
 def logs(*, id: str, number: int | None, follow: bool, since: str | None, tail: int | None, raw: bool) -> None:
     """Print what background command N of the sandbox ID has written; without N, the newest one.
 
@@ -36,7 +37,7 @@ def logs(*, id: str, number: int | None, follow: bool, since: str | None, tail: 
     \b
     Examples:
       isandbox logs seccomp-4f1c
-      isandbox logs -f --tail 2000 seccomp-4f1c 3
+      isandbox logs -f --tail 20 seccomp-4f1c 3
       isandbox logs seccomp-4f1c 3 --since 104857,0 >> server.log
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     from isandbox.cli.life.logs import LogsOptions, logs_command, split_since

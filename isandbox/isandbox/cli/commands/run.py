@@ -8,11 +8,18 @@ import click
 
 from isandbox.cli._complete import complete_files
 from isandbox.cli.commands._sandbox import sandbox_options
+from isandbox.cli.commands._words import WithoutTerminal
+from isandbox.cli.life.durations import parse_duration
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=WithoutTerminal, context_settings={"allow_interspersed_args": False})
 @sandbox_options
-@click.option("--timeout", type=float, metavar="SECONDS", help="End the command after so many seconds (exit code 124).")
+@click.option(
+    "--timeout",
+    type=parse_duration,
+    metavar="TIME",
+    help="End the command after so long: seconds, or a number with s, m, h or d (exit code 124).",
+)
 @click.option(
     "--toolchain",
     type=click.Choice(["auto", "none"]),
@@ -26,8 +33,8 @@ from isandbox.cli.commands._sandbox import sandbox_options
 def run(**options: Any) -> None:
     """Run CMD in a sandbox of its own and exit with its exit code.
 
-    CMD works in the current directory, which it can read and not write (-w .:rw lets it), without a network and without
-    your environment, home directory or other files. Its output arrives as it is written. Your standard input is
+    CMD works in the current directory, which it can read and not write (-w .:rw lets it; -w none is an empty one that it can),
+    without a network and without your environment, home directory or other files. Its output arrives as it is written. Your standard input is
     read ahead for it, as ssh does; < /dev/null keeps that for others. It has pipes, never your terminal: an interactive
     program shows no prompt.
 

@@ -8,7 +8,7 @@ import click
 
 from isandbox.cli._complete import complete_ids
 from isandbox.cli.commands._sandbox import life_options, sandbox_options
-from isandbox.cli.commands._words import MaybeThenCommand
+from isandbox.cli.commands._words import MaybeThenCommand, Number
 from isandbox.cli.life.keys import DETACH_DEFAULT
 
 _OF_A_NEW_ONE = ("type_", "cpus", "memory", "pids", "disk", "mounts", "env", "workspace", "waive", "policy")
@@ -18,9 +18,7 @@ _OF_ITS_LIFE = ("lifetime", "idle_timeout", "labels")
 @click.command(cls=MaybeThenCommand)
 @sandbox_options
 @life_options
-@click.option(
-    "--attach", type=click.IntRange(min=1), metavar="N", help="Take up background command N of ID, as ps ID numbers it."
-)
+@click.option("--attach", type=Number(min=1), metavar="N", help="Take up background command N of ID, as ps ID numbers it.")
 @click.option(
     "--detach-keys",
     metavar="KEYS",
@@ -66,8 +64,8 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
       isandbox shell seccomp-4f1c --attach 3
       echo 'make && ./test' | isandbox shell seccomp-4f1c
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
-    from isandbox.cli._options import parse_options
-    from isandbox.cli.life.create import CreateOptions, split_labels
+    from isandbox.cli._options import parse_options, split_labels
+    from isandbox.cli.life.create import CreateOptions
     from isandbox.cli.life.shell import ShellOptions, shell_command
 
     if id is not None and (given := [name for name in (*_OF_A_NEW_ONE, *_OF_ITS_LIFE) if options[name]]):

@@ -16,7 +16,7 @@ def gc_command(*, dry_run: bool, as_json: bool) -> int:
 def _collect(*, dry_run: bool, as_json: bool) -> int:
     from isandbox.sync import list_sandboxes, reap
 
-    found = [one.id for one in list_sandboxes() if one.state == "ended"] if dry_run else list(reap().removed)
+    found = [one.id for one in list_sandboxes() if one.leftovers] if dry_run else list(reap().removed)
     if as_json:
         return say_object({"dry_run": dry_run, "removed": found})
     if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from isandbox.sync import ISandbox
 
 STREAM = "-"
+_WRITABLE = "its workspace can be written when it is made with -w DIR:rw or -w none, /tmp in any case"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,12 @@ def _upload(sandbox: ISandbox, source: str, target: str, recursive: bool) -> Tra
         return sandbox.files.upload_archive(sys.stdin.buffer, target)
     if os.path.isdir(source) and not recursive:
         raise ConfigurationError(f"cp: {plain(source)} is a directory; -r copies it with all that is in it")
-    return sandbox.files.upload(source, _inside(target, source, is_directory=_is_directory(sandbox, target)))
+    try:
+        return sandbox.files.upload(source, _inside(target, source, is_directory=_is_directory(sandbox, target)))
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        raise OSError(error.errno, f"{error.strerror}; {_WRITABLE}", error.filename) from error
 
 
 def _download(sandbox: ISandbox, source: str, target: str, recursive: bool) -> Transfer:

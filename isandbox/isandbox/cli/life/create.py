@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from isandbox.cli._output import say_object
 from isandbox.cli._prepare import prepare
 from isandbox.cli._streams import STDERR, say
@@ -16,8 +14,6 @@ from isandbox.cli.life.edge import guarded
 from isandbox.cli.life.terminal import is_terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from isandbox.cli._options import RunOptions
     from isandbox.sync import ISandbox
 
@@ -35,20 +31,13 @@ class CreateOptions:
     idempotency_key: str | None = field(default=None, repr=False)
     json: bool = False
 
+    def whole_lifetime(self) -> float:
+        """What was asked for, also where that is nothing and will be refused; else the default."""
+        return LIFETIME_DEFAULT if self.lifetime is None else self.lifetime
+
     def life(self) -> dict[str, Any]:
         """Those of `create_sandbox`'s options that say how long it lives and what it is called."""
         return {"lifetime": self.lifetime, "idle_timeout": self.idle_timeout, "labels": dict(self.labels)}
-
-
-def split_labels(texts: Sequence[str]) -> dict[str, str]:
-    """``K=V`` each."""
-    labels = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise click.BadParameter(f"{text!r} is not of the form K=V", param_hint="--label")
-        labels[name] = value
-    return labels
 
 
 def create_command(options: CreateOptions) -> int:
@@ -60,7 +49,7 @@ def _create(options: CreateOptions) -> int:
     from isandbox.sync import create_sandbox
 
     what = prepare(options.run)
-    life = {**options.life(), "lifetime": options.lifetime or LIFETIME_DEFAULT}
+    life = {**options.life(), "lifetime": options.whole_lifetime()}
     key = options.idempotency_key
     sandbox = create_sandbox(what.type, **what.sandbox, **life, detached=True, idempotency_key=key)
     told = False
@@ -76,7 +65,7 @@ def _create(options: CreateOptions) -> int:
 
 
 def _tell(sandbox: ISandbox, options: CreateOptions) -> int:
-    info, lifetime = sandbox.info, options.lifetime or LIFETIME_DEFAULT
+    info, lifetime = sandbox.info, options.whole_lifetime()
     if options.json:
         return say_object(
             {

@@ -6,7 +6,7 @@ import re
 
 import click
 
-_FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)?\Z")
+_FORM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(s|m|h|d)?\Z")
 _SECONDS = {None: 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 

@@ -30,7 +30,9 @@ def signal_number(text: str) -> int:
 
 
 def kill_command(ids: Sequence[str], *, as_json: bool) -> int:
-    """End each; 0 when none of them is there any more, else 125. One that cannot be ended does not keep the others."""
+    """End each; 0 when none of them is there any more, else 125, and 141 when nobody reads their ids. One that cannot be ended, or
+    whose id cannot be printed, does not keep the others.
+    """
     return guarded(lambda: _end(ids, as_json=as_json), as_json=as_json)
 
 
@@ -52,7 +54,7 @@ def _end(ids: Sequence[str], *, as_json: bool) -> int:
         if as_json:
             ended.append({"id": whole, "killed": was_there})
         elif was_there:
-            say(whole, 0)
+            code = say(whole, code)
         else:
             say(f"isandbox: {whole} had ended already", 0, STDERR)
     return say_object({"sandboxes": ended}, code) if as_json else code

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from isandbox.cli._layout import Column, age
+from isandbox.cli._options import split_labels
 from isandbox.cli._output import say_object, say_table
 from isandbox.cli._streams import say
-from isandbox.cli.life.create import split_labels
 from isandbox.cli.life.edge import guarded
 from isandbox.cli.life.ids import open_sandbox
 from isandbox.records import signal_name

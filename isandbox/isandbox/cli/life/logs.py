@@ -11,16 +11,19 @@ from isandbox.cli._output import outlets
 from isandbox.cli._streams import STDERR, say
 from isandbox.cli.life.edge import guarded
 from isandbox.cli.life.ids import find_command, open_sandbox
+from isandbox.cli.life.tail import LastLines
 from isandbox.records import Offsets
 
 if TYPE_CHECKING:
     from isandbox.records import ProcessInfo
     from isandbox.sync import IProcess
 
+_STREAMS = ("stdout", "stderr")
+
 
 @dataclass(frozen=True, slots=True)
 class LogsOptions:
-    """Everything of one ``isandbox logs``. ``since`` and ``tail`` in bytes of each stream; not both."""
+    """Everything of one ``isandbox logs``. ``since`` in bytes and ``tail`` in lines of each stream; not both."""
 
     id: str
     number: int | None = None
@@ -46,45 +49,43 @@ def logs_command(options: LogsOptions) -> int:
 def _logs(options: LogsOptions) -> int:
     with open_sandbox(options.id) as sandbox:
         found = find_command(sandbox, options.number)
-        since = _start(found, options)
-        _say_what_is_gone(found, since)
+        asked = options.since or Offsets()
+        since = Offsets(*(max(getattr(asked, name), getattr(found.first, name)) for name in _STREAMS))
+        if options.tail is None:
+            _say_what_is_gone(found, since)
         with sandbox.attach(found.id, since=since) as process:
-            _copy(process, None if options.follow or not found.running else found.written, since, raw=options.raw)
+            _copy(process, found, since, options)
     return 0
 
 
-def _start(found: ProcessInfo, options: LogsOptions) -> Offsets:
-    if options.tail is not None:
-        out, err = (max(0, size - options.tail) for size in (found.written.stdout, found.written.stderr))
-    else:
-        asked = options.since or Offsets()
-        out, err = asked.stdout, asked.stderr
-    return Offsets(stdout=max(out, found.first.stdout), stderr=max(err, found.first.stderr))
-
-
 def _say_what_is_gone(found: ProcessInfo, since: Offsets) -> None:
-    for name in ("stdout", "stderr"):
+    for name in _STREAMS:
         gone = getattr(found.first, name)
         if gone and getattr(since, name) == gone:
             say(f"isandbox: the first {gone} bytes of {name} are not kept any more", 0, STDERR)
 
 
-def _copy(process: IProcess, until: Offsets | None, since: Offsets, *, raw: bool) -> None:
+def _copy(process: IProcess, found: ProcessInfo, since: Offsets, options: LogsOptions) -> None:
     """What comes, to the command's end or, per stream, to where it was when we looked. A chunk may lead past that."""
-    into = outlets(raw=raw)
-    reached = {"stdout": max(since.stdout, process.offsets.stdout), "stderr": max(since.stderr, process.offsets.stderr)}
+    into = outlets(raw=options.raw)
+    until = found.written
+    endless = options.follow or not found.running
+    reached = {name: max(getattr(since, name), getattr(process.offsets, name)) for name in _STREAMS}
+    cuts = {} if options.tail is None else {n: LastLines(options.tail, reached[n], getattr(until, n)) for n in _STREAMS}
 
     def enough() -> bool:
-        return until is not None and reached["stdout"] >= until.stdout and reached["stderr"] >= until.stderr
+        return not endless and reached["stdout"] >= until.stdout and reached["stderr"] >= until.stderr
 
     if enough():
         return
     try:
         for name, chunk in process:
-            into[name].write(chunk)
+            into[name].write(cuts[name].feed(chunk) if cuts else chunk)
             reached[name] += len(chunk)
             if enough():
                 return
     finally:  # whatever is said next must not be in the command's colours
-        for outlet in into.values():
+        for stream, outlet in into.items():
+            if cuts:
+                outlet.write(cuts[stream].end())
             outlet.end()

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from isandbox.cli._streams import STDIN, STDOUT, read_stdin, write_all
+from isandbox.cli._streams import STDIN, STDOUT, OutputClosedError, read_stdin, write_all
 from isandbox.cli.life.edge import SignalledError
-from isandbox.cli.life.terminal import RawTerminal, terminal_size
+from isandbox.cli.life.terminal import RawTerminal, is_terminal, terminal_size
 from isandbox.errors import SandboxError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Session:
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._drawn = threading.Event()
         self._leaving: int | None = None
-        self._over = False
+        self._over = self._within_line = False
         self._main = threading.get_ident()
 
     def run(self) -> Literal["ended", "let go"]:
@@ -66,21 +66,35 @@ class Session:
         Raises `SignalledError`, and `OutputClosedError` or `OSError` for a terminal or an output that is gone.
         """
         try:
-            with self._handlers(), self._threads() as start:
-                try:
-                    self._terminal.enter()
-                    self._first_size()
-                    start()
-                    for _, chunk in self._process:
-                        _show(chunk)
-                        self._drawn.set()
-                finally:
-                    self._over = True  # from here on a signal raises nothing
+            self._talk()
         except _Leave as leave:
+            self._end_line()
             if leave.number:
                 raise SignalledError(leave.number) from None
             return "let go"
+        except SandboxError:
+            self._end_line()
+            raise
         return "ended"
+
+    def _talk(self) -> None:
+        with self._handlers(), self._threads() as start:
+            try:
+                self._terminal.enter()
+                self._first_size()
+                start()
+                for _, chunk in self._process:
+                    _show(chunk)
+                    self._within_line = not chunk.endswith(b"\n")
+                    self._drawn.set()
+            finally:
+                self._over = True  # from here on a signal raises nothing
+
+    def _end_line(self) -> None:
+        """What is said next, by us or by the shell outside, is not glued to a prompt that stands inside."""
+        if self._within_line and is_terminal(STDOUT):
+            with contextlib.suppress(OSError, OutputClosedError):
+                write_all(STDOUT, b"\n")
 
     @contextlib.contextmanager
     def _threads(self) -> Iterator[Callable[[], None]]:

@@ -29,8 +29,12 @@ def test_background(stay: Any) -> None:
             assert row["written"] == {"stdout": 9, "stderr": 4}
             done = stay.call("logs", stay.id, number)
             assert (done.returncode, done.stdout, done.stderr) == (0, b"out\nnone\n", b"err\n")
-            done = stay.call("logs", stay.id, number, "--tail", "3")
-            assert (done.stdout, done.stderr) == (b"ne\n", b"rr\n")
+            done = stay.call("logs", stay.id, number, "--tail", "1")
+            assert (done.stdout, done.stderr) == (b"none\n", b"err\n")
+            with stay.open("logs", "-f", "-n", "1", stay.id, number) as last:
+                assert last.stdout is not None
+                assert last.stdout.readline() == b"none\n"
+                last.terminate()
             done = stay.call("logs", "--since", "4,1", stay.id)
             assert (done.stdout, done.stderr) == (b"none\n", b"rr\n")
             assert stay.object("kill", "-s", "USR1", stay.id, number)["signalled"] is True
@@ -75,8 +79,9 @@ def test_detached_shell(stay: Any, at: Callable[..., Any]) -> None:
     screen.expect(PROMPT)
     screen.type(b"v=kept; echo ready\r")
     screen.expect(rb"\rready\r\n")
+    screen.expect(PROMPT)
     screen.type(b"\x10\x11")
-    screen.expect(rb"isandbox shell \S+ --attach ")
+    screen.expect(rb"\r\nisandbox: it goes on; [^\r\n]*isandbox shell \S+ --attach ")
     number = screen.expect(rb"\r\n").decode()
     assert screen.exit_code() == 0
     assert screen.is_as_before()

@@ -74,7 +74,7 @@ def test_head_and_full_disk(stay: Any) -> None:
     assert stay.exec("sh", "-c", "kill -0 $(cat pid)").returncode != 0
     with open("/dev/full", "wb") as full:
         done = stay.call("exec", stay.id, "echo", "x", capture_output=False, stdout=full, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (125, b"isandbox: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr) == (125, b"isandbox: standard output: No space left on device\n")
 
 
 def test_closed_descriptors(stay: Any) -> None:

@@ -5,10 +5,10 @@ import pytest
 from click.testing import CliRunner
 
 from isandbox.cli import main
+from isandbox.cli._options import split_labels
 from isandbox.cli.commands import exec as exec_module
 from isandbox.cli.commands import shell as shell_module
 from isandbox.cli.life.copy import Place, parse_place
-from isandbox.cli.life.create import split_labels
 from isandbox.cli.life.durations import parse_duration, spoken
 from isandbox.cli.life.inspect import lines
 from isandbox.cli.life.kill import signal_number
@@ -16,7 +16,9 @@ from isandbox.cli.life.logs import split_since
 from isandbox.records import Offsets
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1_800), ("1.5h", 5_400), ("2d", 172_800)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("30m", 1_800), ("1.5h", 5_400), ("2d", 172_800), (".5", 0.5)]
+)
 def test_durations(text, seconds):
     """A time is a number of seconds, or one with a unit."""
     assert parse_duration(text) == seconds

@@ -6,11 +6,13 @@ import io
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+GENEROUS = 60  # seconds
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
 
 
@@ -54,6 +56,27 @@ def test_what_is_not_there(stay: Any) -> None:
         done = stay.call(*arguments)
         assert (done.returncode, done.stderr.count(b"\n")) == (125, 1), (arguments, done.stderr)
         assert done.stderr.startswith(b"isandbox: ")
+
+
+def test_a_life_of_nothing(stay: Any) -> None:
+    """A lifetime of 0 is refused, not taken for the default."""
+    for option in ("--lifetime", "--idle-timeout"):
+        done = stay.call("create", "--type", stay.type, "-w", ".:rw", option, "0")
+        assert (done.returncode, done.stdout) == (125, b"")
+        assert b"seconds above 0" in done.stderr
+
+
+def test_an_empty_workspace(stay: Any) -> None:
+    """-w none gives a sandbox that can be copied to, with nothing of the current directory in it."""
+    done = stay.call("create", "--type", stay.type, "-w", "none", "--lifetime", "10m")
+    assert (done.returncode, done.stderr) == (0, b"")
+    other = done.stdout.decode().strip()
+    try:
+        (stay.workspace / "copied").write_text("text")
+        assert stay.call("cp", "copied", f"{other}:copied").returncode == 0
+        assert stay.call("exec", other, "--", "sh", "-c", "ls; cat copied").stdout == b"copied\ntext"
+    finally:
+        assert stay.call("kill", other).returncode == 0
 
 
 def test_cp(stay: Any) -> None:
@@ -164,7 +187,31 @@ def test_completion(stay: Any) -> None:
 
 
 def test_gc(stay: Any) -> None:
-    """Nothing of what lives is removed, and a dry run says what would be."""
-    assert stay.id not in stay.object("gc", "--dry-run")["removed"]
-    assert stay.id not in stay.object("gc")["removed"]
+    """Nothing of what lives is removed. A dry run says what would be: no more when it was, nor of a sandbox that kill cleared."""
+    made = [stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", life) for life in ("10m", "0.1")]
+    killed, left = (done.stdout.decode().strip() for done in made)
+    assert stay.call("kill", killed).returncode == 0
+    end = time.monotonic() + GENEROUS
+    while left in stay.call("ps", "-q").stdout.decode().split():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    listed = stay.object("gc", "--dry-run")["removed"]
+    assert left in listed
+    assert not {stay.id, killed} & set(listed)
+    removed = stay.object("gc")["removed"]
+    assert left in removed
+    assert not {stay.id, killed} & set(removed)
+    assert left not in stay.object("gc", "--dry-run")["removed"]
+    assert {killed, left} <= set(stay.call("ps", "-a", "-q").stdout.decode().split())
     assert stay.exec("true").returncode == 0
+
+
+def test_kill_where_nothing_can_be_printed(stay: Any) -> None:
+    """On a full disk every sandbox is ended all the same, and 125 says that the ids were not printed."""
+    made = [
+        stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", "10m").stdout.decode().strip() for _ in range(2)
+    ]
+    with open("/dev/full", "wb") as full:
+        done = stay.call("kill", *made, capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr.count(b"standard output: No space left on device")) == (125, 2)
+    assert not set(made) & set(stay.call("ps", "-q").stdout.decode().split())
