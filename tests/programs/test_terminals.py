@@ -52,23 +52,27 @@ def test_bash(at: Callable[..., Screen], tools: Callable[..., str]) -> None:
     """Line editing, history, completion, jobs and a resize, as a person uses them."""
     tools("bash", "bash", cheap=True)
     screen = at("bash", "--norc", "--noprofile", "-i", PS1="prompt> ")
-    screen.shows("prompt> ")
-    screen.types("echo wrng\x1b[D\x1b[D\x1b[Do\n")  # three to the left
-    screen.shows("\r\nworng\r\n")
-    screen.types("\x1b[A\x7f\x7f\x7fy\n")  # the same again, with another end
-    screen.shows("\r\nwoy\r\n")
-    screen.types("ls /et\t\n")
+
+    def asks(typed: str) -> None:
+        screen.shows("prompt> ")  # before, the terminal is not the line editor's yet
+        screen.types(typed)
+
+    asks("echo wrng\x1b[D\x1b[D\x1b[Do\n")  # three to the left
+    screen.shows("worng\r\n")
+    asks("\x1b[A\x7f\x7f\x7fy\n")  # the same again, with another end
+    screen.shows("woy\r\n")
+    asks("ls /et\t\n")
     screen.shows("passwd")
-    screen.types("sleep 71\n")
-    screen.shows("sleep 71\r\n")
+    asks("sh -c 'echo be\"\"gun; exec cat'\n")
+    screen.shows("begun\r\n")  # it is in the foreground by now
     screen.types("\x1a")
     screen.shows("Stopped")
-    screen.types("kill %1; wait %1; echo status=$((100 + 43))\n")
+    asks("kill %1; wait %1; echo status=$((100 + 43))\n")
     screen.shows("status=143")
     screen.process.resize(33, 99)
-    screen.types("stty size; echo $((40 + 2))=end\n")
+    asks("stty size\n")
     screen.shows("33 99\r\n")
-    screen.types("exit 9\n")
+    asks("exit 9\n")
     assert screen.process.wait().exit_code == 9
 
 

@@ -142,6 +142,13 @@ def strike(chance: Round, world: World, owner: int) -> None:
         os.kill(owner, signal.SIGKILL)
 
 
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.Error:  # it has just ended
+        return ""
+
+
 def reaped_twice_at_once() -> None:
     failed: list[BaseException] = []
 

@@ -20,6 +20,7 @@ from isandbox._state.directory import StateDirectory
 from isandbox._state.entry import Entry, Resources
 from isandbox._state.owner import OwnerRecord, current_owner
 from isandbox._state.register import Register
+from isandbox.policy import Quotas
 from isandbox_backends._shared.detached.processes import helpers
 
 from .conftest import LIFETIME, entered, eventually, leftovers, reaped, states
@@ -170,3 +171,25 @@ def test_two_reaps_at_once(state: Path) -> None:
     assert set.union(*answers) >= names
     assert not any(leftovers(name, state) for name in names)
     assert reaped(state) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="control groups are made by root here")
+def test_what_still_runs_in_the_group_of_an_ended_sandbox(state: Path) -> None:
+    """Without a pid namespace commands outlive a helper that is killed; by the control group a reap finds and ends them."""
+    options = {"quotas": Quotas(memory="64MiB"), "cgroup": "require"}
+    sandbox = sync.create_sandbox("local", detached=True, lifetime=LIFETIME, **options)  # type: ignore[arg-type]
+    with sync.create_sandbox("local", **options) as bystander:  # type: ignore[arg-type]
+        theirs = bystander.start(["sleep", "100"])
+        command = sandbox.start("sleep 100 & setsid sleep 100 & echo $$; wait")
+        pid = int(next(chunk for _, chunk in command).split()[0])
+        for helper in [found for found in helpers() if found.id == sandbox.info.id]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(helper.pid, signal.SIGKILL)
+        assert os.path.exists(f"/proc/{pid}")
+        sandbox.detach()
+        assert eventually(lambda: sandbox.info.id in reaped(state) or not leftovers(sandbox.info.id, state))
+        assert eventually(lambda: not os.path.exists(f"/proc/{pid}"))
+        assert leftovers(sandbox.info.id, state) == []
+        assert bystander.exec(["true"]).ok
+        theirs.kill()
+        assert theirs.wait().fault == "cancelled"

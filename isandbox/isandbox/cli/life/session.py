@@ -194,9 +194,13 @@ class Session:
         self._on_continue(number, None)  # also where the kernel does not stop us: nobody could continue an orphan
 
     def _on_continue(self, _number: int, _frame: FrameType | None) -> None:
-        if not self._over:
+        if self._over:
+            return
+        try:
             self._terminal.enter()
-            self._resize()
+        except OSError:  # it has hung up: the kernel tells that by SIGHUP and this signal
+            self._end(signal.SIGHUP)
+        self._resize()
 
 
 def _show(chunk: bytes) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import termios
+import time
 import tty
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 # alternate screen (1047: unlike 1049 it leaves the cursor alone where there was none), line drawing characters, colours.
 # From xterm's ctlseqs and kitty's keyboard protocol; a terminal skips those that it does not know.
 _CALM = b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
+
+_QUIET = 50  # milliseconds without a key, after some
+_LONGEST_PASTE = 2.0  # seconds
 
 
 def is_terminal(fd: int) -> bool:
@@ -67,13 +72,27 @@ class RawTerminal:
         """
         if self._before is None:
             return
-        # From the background, setting a terminal would stop us.
-        handler = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        # From the background, setting a terminal and reading from it would stop us.
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTTOU, signal.SIGTTIN)}
         try:
             with contextlib.suppress(OSError, OutputClosedError):
                 if is_terminal(STDOUT) and terminal_type() not in (None, "dumb"):
                     write_all(STDOUT, _CALM)
             with contextlib.suppress(OSError, termios.error):  # it has hung up
+                _drop_typed()
                 termios.tcsetattr(STDIN, termios.TCSAFLUSH, self._before)
         finally:
-            signal.signal(signal.SIGTTOU, handler)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def _drop_typed() -> None:
+    """Read what is on its way in. Flushing alone takes what the terminal holds, and the kernel fills that again from what a paste
+    has left behind it (Linux: 64 KiB of a pseudo-terminal): a program that ends in the middle of a paste would hand the rest to
+    the user's shell.
+    """
+    waiting = select.poll()
+    waiting.register(STDIN, select.POLLIN)
+    quiet, end = 0, time.monotonic() + _LONGEST_PASTE
+    while waiting.poll(quiet) and time.monotonic() < end and os.read(STDIN, 65_536):
+        quiet = _QUIET
