@@ -181,6 +181,6 @@ def test_a_helper_is_its_owners_child() -> None:
         pid = int(family.stdout.readline())
         assert eventually(lambda: helper_of(pid))
         assert ID not in {summary.id for summary in sync.list_sandboxes("seccomp")}
-        with pytest.raises(SandboxNotFoundError, match="there is no sandbox"):
+        with pytest.raises(SandboxNotFoundError, match="you have no sandbox"):
             sync.kill_sandbox(ID)
         assert helper_of(pid) is not None

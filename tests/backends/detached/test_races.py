@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from isandbox import SandboxClosedError, SandboxLostError, SandboxNotFoundError, StateError, sync
+from isandbox._state.places import Places
 from isandbox._state.register import Register
 from isandbox.policy import Quotas
 from isandbox_backends._shared.asking import ask_blocking
@@ -172,3 +173,19 @@ def test_groups_of_connections_that_ended() -> None:
         assert first.exec(["true"]).ok
         first.detach()
         assert left() == []
+
+
+def test_killing_what_ends_in_this_moment(backend: str, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had ended, says the call, and nothing of it is left."""
+    sandbox = make(backend)
+    look, looks = Places.is_alive, [0]
+
+    def end_it_between(places: Places, id: str) -> bool:
+        looks[0] += 1
+        if looks[0] == 2:
+            sandbox.close()
+        return look(places, id)
+
+    monkeypatch.setattr(Places, "is_alive", end_it_between)
+    assert sync.kill_sandbox(sandbox.info.id) is False
+    assert leftovers(sandbox.info.id, state) == []

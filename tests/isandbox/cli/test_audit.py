@@ -122,7 +122,7 @@ def test_an_audit_that_fails_is_no_leak(found: Any, capfd: Any, monkeypatch: pyt
 
     monkeypatch.setattr(_audit, "run_probe", fail)
     assert _audit.audit_command(None, only=(), as_json=False) == 125
-    assert str(error) in capfd.readouterr().err
+    assert error.args[-1] in capfd.readouterr().err
 
 
 def test_an_interrupt(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:

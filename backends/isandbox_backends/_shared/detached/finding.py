@@ -121,7 +121,7 @@ def _kill_detached(state: State, entry: Entry) -> bool:
     lived = fate == "alive" and state.places.is_alive(entry.id)
     if lived:
         _end(state, entry)
-    elif fate == "alive":
+    elif fate == "alive" and entry.state == "starting":
         raise SandboxError(f"sandbox {entry.id} is still being made; try again")
     finish(state, entry.id, entry.resources)
     return lived
