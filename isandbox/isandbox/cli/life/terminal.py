@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -59,12 +60,17 @@ class RawTerminal:
         Raises `OSError` when stdin is no terminal or has hung up. From the background the kernel stops us here until
         somebody brings us to the foreground, as it does with every program that wants the terminal.
         """
-        try:
-            if self._before is None:
-                self._before = termios.tcgetattr(STDIN)
-            tty.setraw(STDIN, termios.TCSADRAIN)
-        except termios.error as error:
-            raise OSError(*error.args) from error
+        while True:
+            try:
+                before = termios.tcgetattr(STDIN) if self._before is None else self._before
+                tty.setraw(STDIN, termios.TCSADRAIN)
+            except termios.error as error:
+                if error.args[0] != errno.EINTR:
+                    raise OSError(*error.args) from error
+                # Stopped, and continued in the foreground: only now the settings are those that we are given.
+            else:
+                self._before = before
+                return
 
     def leave(self) -> None:
         """As it was before `enter`, also from the background; nothing when that never came. What was typed for the command and

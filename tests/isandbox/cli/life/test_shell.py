@@ -149,6 +149,31 @@ def test_stopped(shell, keyboard):
     assert at.exit_code() == 0
 
 
+# As a shell with a line editor: the terminal is in a mode of its own until a job gets it.
+IN_THE_BACKGROUND = (
+    OUTSIDE.replace("    os.tcsetpgrp(0, os.getpid())\n    signal.signal", "    signal.signal")
+    .replace(
+        "pid = os.fork()",
+        "cooked, own = termios.tcgetattr(0), termios.tcgetattr(0)\n"
+        "own[3] &= ~termios.ICANON\ntermios.tcsetattr(0, termios.TCSANOW, own)\npid = os.fork()",
+    )
+    .replace("    os.tcsetpgrp(0, pid)", "    termios.tcsetattr(0, termios.TCSANOW, cooked)\n    os.tcsetpgrp(0, pid)")
+)
+
+
+def test_started_in_the_background(shell, keyboard):
+    """A session that begins with & waits to be brought to the foreground, and gives back the terminal that it was given there."""
+    at = keyboard(sys.executable, "-c", IN_THE_BACKGROUND, *shell, *in_sh("echo ready; read x; echo got $x; exit 3"))
+    at.expect(rb"stopped raw\r\n")
+    at.type(b"\n")
+    at.expect(rb"ready\r\n")
+    until(lambda: not at.is_as_before())
+    at.type(b"word\r")
+    at.expect(rb"got word\r\n")
+    at.expect(rb"ended cooked 3\r\n")
+    assert at.exit_code() == 0
+
+
 def until(true):
     end = time.monotonic() + 60
     while not true():
