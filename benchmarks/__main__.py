@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.machine import facts, heading
 from benchmarks.measure import table
 
-QUESTIONS = ("start", "exec", "output", "importtime", "cli")
+QUESTIONS = ("start", "stay", "exec", "output", "importtime", "cli")
 
 
 def main() -> None:

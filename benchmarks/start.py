@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 ROUNDS = 150
 BAR = 0.80
-_TRUE = ["/bin/true"]
-_BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *_TRUE]
-_FIREJAIL = ["firejail", "--quiet", "--noprofile", "--private-dev", "--net=none", *_TRUE]
+TRUE = ["/bin/true"]
+BWRAP = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", *TRUE]
+_FIREJAIL = ["firejail", "--quiet", "--noprofile", "--private-dev", "--net=none", *TRUE]
 _FIREJAIL_EVERY = 10
 
 
@@ -31,10 +31,10 @@ def run(rounds: int | None = None) -> Answer:
         cases: dict[str, Case] = {
             "isandbox": timed(_blocking),
             "isandbox async": lambda: runner.run(_timed_async()),
-            "subprocess.run": timed(partial(_succeed, _TRUE)),
+            "subprocess.run": timed(partial(_succeed, TRUE)),
         }
         notes = []
-        for name, command in {"bwrap": _BWRAP, "firejail": _FIREJAIL, "floor": [build_floor(directory) or "cc"]}.items():
+        for name, command in {"bwrap": BWRAP, "firejail": _FIREJAIL, "floor": [build_floor(directory) or "cc"]}.items():
             if shutil.which(command[0]) is None:
                 notes.append(f"{name}: {command[0]} is not installed")
             elif (failure := _failure(command)) is not None:
@@ -61,11 +61,11 @@ def _succeed(command: list[str]) -> None:
 
 def _blocking() -> None:
     with isandbox.sync.create_sandbox("seccomp") as sandbox:
-        assert sandbox.exec(_TRUE).ok
+        assert sandbox.exec(TRUE).ok
 
 
 async def _timed_async() -> float:
     start = time.perf_counter()
     async with isandbox.create_sandbox("seccomp") as sandbox:
-        assert (await sandbox.exec(_TRUE)).ok
+        assert (await sandbox.exec(TRUE)).ok
     return (time.perf_counter() - start) * 1e3
