@@ -21,6 +21,9 @@ def ps(*, id: str | None, type_: str | None, labels: tuple[str, ...], everything
     jumps or a renewal by another program changes it. A sandbox has ended when its process is gone; isandbox gc removes what
     it left.
 
+    -q prints the ids of those that stay, for other commands to take. A sandbox that another program owns is in use by it: its id is
+    printed with -a too.
+
     With ID: N is the number for isandbox logs, kill -s and shell --attach, OUTPUT the bytes written so far, STATE how it ended:
     exit and the code, the signal, or what the sandbox ended it for. Those that have ended are listed too, the newest 32; with
     -q only those that run, unless -a is given.

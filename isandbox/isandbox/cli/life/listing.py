@@ -48,8 +48,8 @@ def _sandboxes(type: str | None, labels: dict[str, str], *, quiet: bool, everyth
     shown = sorted((one for one in found if everything or one.state == "running"), key=lambda one: one.created_at)
     if as_json:
         return say_object({"sandboxes": [summary_object(one) for one in shown]})
-    if quiet:
-        return say_lines(one.id for one in shown)
+    if quiet:  # for the arguments of another command: nothing that a program of this user's is in the middle of using
+        return say_lines(one.id for one in shown if everything or one.detached)
     now = datetime.now(UTC)
     return say_table(_SANDBOXES, [_sandbox_row(one, now) for one in shown])
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from isandbox.sync import create_sandbox
+
 GENEROUS = 60  # seconds
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
 
@@ -184,6 +186,15 @@ def test_completion(stay: Any) -> None:
     words = {"_ISANDBOX_COMPLETE": "bash_complete", "COMP_WORDS": f"isandbox exec {stay.type}-", "COMP_CWORD": "2"}
     done = stay.calls(cwd=stay.workspace, env={**stay.env, **words})
     assert f"plain,{stay.id}".encode() in done.stdout.splitlines()
+
+
+def test_ids_for_another_command(stay: Any) -> None:
+    """ps shows what other programs own; -q, whose ids go to kill, leaves it out unless everything is asked for."""
+    with create_sandbox(stay.type) as owned:
+        assert owned.info.id.encode() in stay.call("ps").stdout
+        assert owned.info.id not in stay.call("ps", "-q").stdout.decode().split()
+        assert stay.id in stay.call("ps", "-q").stdout.decode().split()
+        assert {owned.info.id, stay.id} <= set(stay.call("ps", "-a", "-q").stdout.decode().split())
 
 
 def test_gc(stay: Any) -> None:
