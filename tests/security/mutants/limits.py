@@ -118,7 +118,7 @@ def _program_with_environment(native: Callable[[], HelperProgram]) -> Callable[[
     return lambda: replace(native(), env=dict(os.environ))
 
 
-_KEPT_AT_START = (re.compile(r'must \(SYS \(close_range, [^;]*"close descriptors"\);'), "")
+_KEPT_AT_START = (re.compile(r'must \(ids_close_others \(\), [^;]*"close descriptors"\);'), "")
 _KEPT_BY_KEEPER = (
     "return close_all_but (KEEPER_SCRIPT_FD + 1, kept, sizeof kept / sizeof kept[0]);",
     "(void) close_all_but;\n  return 0;",
