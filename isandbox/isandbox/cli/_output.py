@@ -11,9 +11,10 @@ from isandbox.cli._report import error_object, error_text
 from isandbox.cli._streams import FAILED, STDERR, STDOUT, say, write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from isandbox.cli._layout import Column
+    from isandbox.sync import IProcess
 
 
 class Outlet:
@@ -63,3 +64,13 @@ def failure_line(error: Exception) -> str:
 def outlets(*, raw: bool = False) -> dict[str, Outlet]:
     """By the name of the stream."""
     return {"stdout": Outlet(STDOUT, raw=raw), "stderr": Outlet(STDERR, raw=raw)}
+
+
+def stream(process: IProcess, into: Mapping[str, Outlet]) -> None:
+    """Every byte, to the command's end."""
+    try:
+        for name, chunk in process:
+            into[name].write(chunk)
+    finally:  # whatever is said next must not be in the command's colours
+        for outlet in into.values():
+            outlet.end()

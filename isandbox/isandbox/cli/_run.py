@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from isandbox.cli._output import outlets, say_failure, say_object
+from isandbox.cli._output import outlets, say_failure, say_object, stream
 from isandbox.cli._prepare import Prepared, prepare
 from isandbox.cli._report import end_code, end_lines, result_object
 from isandbox.cli._signals import Signals
@@ -25,7 +25,6 @@ from isandbox.errors import SandboxError
 if TYPE_CHECKING:
     from isandbox.cli._options import RunOptions
     from isandbox.records import ExecResult
-    from isandbox.sync import IProcess
 
 
 def run_command(options: RunOptions) -> int:
@@ -61,15 +60,5 @@ def _in_sandbox(prepared: Prepared, options: RunOptions, signals: Signals) -> Ex
         with process:
             feed_stdin(process)
             if not options.json:
-                _stream(process, raw=options.raw)
+                stream(process, outlets(raw=options.raw))
             return process.wait()
-
-
-def _stream(process: IProcess, *, raw: bool) -> None:
-    out = outlets(raw=raw)
-    try:
-        for stream, chunk in process:
-            out[stream].write(chunk)
-    finally:  # whatever is said next must not be in the command's colours
-        for one in out.values():
-            one.end()

@@ -5,24 +5,13 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from isandbox.cli._output import outlets
+from isandbox.cli._output import outlets, stream
 from isandbox.cli._signals import Signals
 from isandbox.cli._streams import feed_stdin, terminal_restored
 
 if TYPE_CHECKING:
-    from isandbox.cli._output import Outlet
     from isandbox.records import ExecResult
     from isandbox.sync import IProcess
-
-
-def stream(process: IProcess, into: dict[str, Outlet]) -> None:
-    """Every byte, to the command's end."""
-    try:
-        for name, chunk in process:
-            into[name].write(chunk)
-    finally:  # whatever is said next must not be in the command's colours
-        for outlet in into.values():
-            outlet.end()
 
 
 def follow(process: IProcess, signals: Signals, *, interactive: bool, show: bool, raw: bool) -> ExecResult:
