@@ -109,8 +109,10 @@ def _comparable(name: str, value: str) -> str:
     if kind == "limit" and what not in _SET_LIMITS:
         return "the host's" if value == _limit(what) else value
     if name in ("uid_map", "gid_map"):
-        inside, outside, count = value.split()
-        return f"{inside} {_of_whom(int(outside))} {count}"
+        words = iter(value.split())
+        return "; ".join(
+            f"{inside} {_of_whom(int(outside))} {count}" for inside, outside, count in zip(words, words, words, strict=True)
+        )
     if _inherited().get(name) == value:
         return "the host's"
     return _WORDS[name](value) if name in _WORDS else value
@@ -148,13 +150,11 @@ _WORDS: dict[str, Callable[[str], str]] = {
 
 
 def _of_whom(number: int) -> str:
-    return (
-        "a range that nobody has"
-        if number >= 1 << 30
-        else "the caller"
-        if number in (os.geteuid(), os.getegid())
-        else "another"
-    )
+    if number >= 1 << 30:
+        return "a range that nobody has"
+    if number in (os.geteuid(), os.getegid()):
+        return "the caller"
+    return "a subordinate one" if number > 65_535 else "another"
 
 
 def _limit(name: str) -> str:
@@ -211,7 +211,8 @@ def _outside(process: psutil.Process) -> dict[str, str]:
 
 
 def _range(number: int) -> str:
-    return "nobody's" if number >= 1 << 30 else str(number)
+    # Above what login.defs(5) gives to users (UID_MAX is 60,000) are subordinate ids; which of them is chance.
+    return "nobody's" if number >= 1 << 30 else "a subordinate one" if number > 65_535 else str(number)
 
 
 def _link(path: str) -> str:
