@@ -16,7 +16,7 @@ from isandbox._state.owner import current_process, name_process
 from isandbox_backends._shared.bounds import ROOT_IDS
 from isandbox_backends._shared.detached.processes import NamedHelper, first_processes, helper_of, open_helper, parse_arguments
 
-from .conftest import Other, eventually
+from .conftest import Other, eventually, first_process
 
 ID = "seccomp-" + "0" * 32
 OWNER = "4026531836-17-12345"
@@ -89,7 +89,7 @@ def test_a_process_that_calls_itself_a_helper() -> None:
 def test_a_number_that_means_another_process() -> None:
     """A helper that was seen and is another process by now is not opened, whatever its number."""
     with sync.create_sandbox("seccomp") as sandbox:
-        (seen,) = [helper for helper in first_processes() if helper.id == sandbox.info.id]
+        seen = first_process(sandbox.info.id)
         fd = open_helper(seen)
         assert fd is not None
         os.close(fd)
@@ -104,8 +104,7 @@ def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
 
     try:
         (name,) = json.loads(owner.stdout.readline())
-        (helper,) = [found for found in first_processes() if found.id == name]
-        os.kill(helper.pid, signal.SIGSTOP)
+        os.kill(first_process(name).pid, signal.SIGSTOP)
     finally:
         owner.kill()
         owner.wait()

@@ -132,10 +132,17 @@ def test_a_pid_that_was_reused(state: Path) -> None:
 def test_a_live_sandbox_stays(backend: str, state: Path) -> None:
     """A reap touches nothing of a sandbox that lives, of its own process or of others."""
     with sync.create_sandbox(backend, detached=True, lifetime=LIFETIME) as detached, sync.create_sandbox(backend) as owned:
-        before = sorted(leftovers(detached.info.id, state))
+
+        def entries() -> list[str]:  # no processes: a launcher may still be on its way out
+            return sorted(entry for entry in leftovers(detached.info.id, state) if not entry.startswith("process"))
+
+        before = entries()
+        assert before
         assert reaped(state) == []
-        assert sorted(leftovers(detached.info.id, state)) == before
+        assert entries() == before
         assert detached.exec(["true"]).ok
+        with sync.connect(detached.info.id) as connected:
+            assert connected.exec(["true"]).ok
         assert owned.exec(["true"]).ok
 
 
@@ -181,7 +188,8 @@ def kill_at_once(id: str) -> None:
     found = sorted((helper.pid for helper in helpers() if helper.id == id), key=lambda pid: pid in first)
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in found:
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="control groups are made by root here")
