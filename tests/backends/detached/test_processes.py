@@ -86,6 +86,20 @@ def test_a_process_that_calls_itself_a_helper() -> None:
                 pretender.kill()
 
 
+def test_a_launcher_beside_its_first_process() -> None:
+    """Two children of ours under one id, as for a moment after a start: the list has it once, and its end is the end of both."""
+    command = [sys.executable, "-c", "input()", ID, str(current_process())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as one, subprocess.Popen(command, stdin=subprocess.PIPE) as two:
+        try:
+            assert eventually(lambda: helper_of(one.pid) and helper_of(two.pid))
+            assert [summary.id for summary in sync.list_sandboxes("seccomp") if summary.id == ID] == [ID]
+            assert sync.kill_sandbox(ID) is True
+            assert (one.wait(timeout=60), two.wait(timeout=60)) == (-signal.SIGKILL, -signal.SIGKILL)
+        finally:
+            one.kill()
+            two.kill()
+
+
 def test_a_number_that_means_another_process() -> None:
     """A helper that was seen and is another process by now is not opened, whatever its number."""
     with sync.create_sandbox("seccomp") as sandbox:
