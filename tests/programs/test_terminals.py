@@ -36,11 +36,11 @@ class Screen:
 
 @pytest.fixture
 def at(place: Any) -> Iterator[Callable[..., Screen]]:
-    """``at(argv, env)``: a program with a terminal, ended with the test; none may take longer than half a minute."""
+    """``at(argv, env)``: a program with a terminal, ended with the test; none may take longer than a minute."""
     processes = []
 
     def begin(*argv: str, **env: str) -> Screen:
-        processes.append(place.start(argv, terminal=TerminalSize(24, 80), env=env, timeout=30))
+        processes.append(place.start(argv, terminal=TerminalSize(24, 80), env=env, timeout=60))
         return Screen(processes[-1])
 
     yield begin

@@ -18,7 +18,7 @@ from isandbox import sync
 from isandbox._state.directory import StateDirectory
 from isandbox._state.register import Register
 from isandbox.errors import SandboxError
-from isandbox_backends._shared.detached.processes import helpers
+from isandbox_backends._shared.detached.processes import NamedHelper, helpers
 
 LIFETIME = 300.0
 
@@ -47,6 +47,25 @@ def eventually(holds: Callable[[], object], seconds: float = 20.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def first_process(id: str) -> NamedHelper:
+    """Of a sandbox, as soon as its launcher, which has the same name and ends on its own, is gone."""
+    found: list[NamedHelper] = []
+
+    def alone() -> bool:
+        found[:] = [helper for helper in helpers() if helper.id == id and comm(helper.pid) == "isandbox-helper"]
+        return len(found) == 1
+
+    assert eventually(alone), found
+    return found[0]
+
+
+def comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:  # it has ended
+        return ""
 
 
 Other = Callable[..., Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -108,13 +109,14 @@ FULL, STOPPED = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterr
 )
 def test_a_failure_on_the_way(backend: str, owner: object, name: str, error: BaseException, state: Path) -> None:
     """A full disk, a Ctrl-C, a register that is in use: the error comes out, and nothing is left."""
+    gc.collect()  # what an earlier test has dropped
     before = set(os.listdir("/proc/self/fd"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, refuse(error))
         expected: tuple[type[BaseException], ...] = (SandboxError, OSError) if isinstance(error, OSError) else (type(error),)
         with pytest.raises(expected):
             sync.create_sandbox(backend, detached=True, lifetime=LIFETIME)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before
     assert entered(state) == []
     assert not list((state / "sandboxes").glob("*"))
     assert reaped(state) == []

@@ -162,7 +162,7 @@ def test_a_control_group_for_all_clients(backend: str, other: Other, state: Path
 
 def test_the_end_of_a_lifetime(backend: str, state: Path) -> None:
     """Whoever uses it is told what ended it; then it is not found, and a reap removes what it left."""
-    sandbox = make(backend, lifetime=1.0)
+    sandbox = make(backend, lifetime=2.0)
     with pytest.raises(SandboxLostError, match="lifetime has ended"):
         sandbox.exec(["sleep", "30"])
     with pytest.raises(SandboxLostError, match="lifetime has ended"):
@@ -178,13 +178,13 @@ def test_the_end_of_a_lifetime(backend: str, state: Path) -> None:
 
 def test_a_renewed_lifetime(backend: str) -> None:
     """It lives on for the new time, by anybody's renewal, and the list says until when."""
-    sandbox = make(backend, lifetime=1.5)
+    sandbox = make(backend, lifetime=3.0)
     with sync.connect(sandbox.info.id) as another:
         another.renew(LIFETIME)
     (summary,) = [summary for summary in sync.list_sandboxes() if summary.id == sandbox.info.id]
     assert summary.expires_at is not None
     assert abs(summary.expires_at.timestamp() - time.time() - LIFETIME) < 60
-    assert sandbox.exec(["sleep", "2"]).ok
+    assert sandbox.exec(["sleep", "3.5"]).ok
     with pytest.raises(ConfigurationError):
         sandbox.renew(0)
     sandbox.renew(0.5)
@@ -195,8 +195,8 @@ def test_a_renewed_lifetime(backend: str) -> None:
 
 def test_an_idle_sandbox(backend: str) -> None:
     """A command keeps it, a handle alone does not."""
-    sandbox = make(backend, idle_timeout=1.0)
-    assert sandbox.exec(["sleep", "1.5"]).ok
+    sandbox = make(backend, idle_timeout=2.0)
+    assert sandbox.exec(["sleep", "2.5"]).ok
     assert eventually(lambda: [s.state for s in sync.list_sandboxes() if s.id == sandbox.info.id] == ["ended"])
     with pytest.raises(SandboxLostError, match="idle_timeout"):
         sandbox.exec(["true"])
@@ -206,12 +206,12 @@ def test_an_idle_sandbox(backend: str) -> None:
 @pytest.mark.parametrize("option", ["lifetime", "idle_timeout"])
 def test_the_life_of_an_owned_sandbox(backend: str, option: str) -> None:
     """An owned one may have an end as well, and says which it was."""
-    sandbox = sync.create_sandbox(backend, **{option: 1.0})  # type: ignore[arg-type]
+    sandbox = sync.create_sandbox(backend, **{option: 2.0})  # type: ignore[arg-type]
     if option == "lifetime":
-        sandbox.renew(1.5)
+        sandbox.renew(1.0)
     with pytest.raises(SandboxLostError, match=option):  # noqa: PT012 - a command that runs keeps it from being idle
         for _ in range(200):
-            time.sleep(1.1)
+            time.sleep(2.1)
             sandbox.exec(["true"])
     sandbox.close()
 

@@ -23,12 +23,11 @@ from isandbox_backends._shared import client, exchange, protocol, start
 from isandbox_backends._shared.detached import connect as connecting
 from isandbox_backends._shared.detached import connection, note
 from isandbox_backends._shared.detached.connection import Connection, OtherVersionError, TurnedAwayError
-from isandbox_backends._shared.detached.processes import helpers
 from isandbox_backends._shared.detached.starting import DetachedStart
 from isandbox_backends._shared.helper import HelperProgram, helper_path
 from isandbox_backends._shared.link import HelperStartError
 
-from .conftest import LIFETIME, eventually
+from .conftest import LIFETIME, eventually, first_process
 
 HELPER = Path(__file__).parents[3] / "backends" / "helper"
 _FLAGS = [
@@ -157,12 +156,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def tell(id: str, number: int) -> None:
-    (helper,) = [helper for helper in helpers() if helper.id == id and comm(helper.pid) == "isandbox-helper"]
-    os.kill(helper.pid, number)
-
-
-def comm(pid: int) -> str:
-    return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    os.kill(first_process(id).pid, number)
 
 
 @pytest.mark.native

@@ -34,7 +34,9 @@ _FORCE = 5.0
 
 def list_sandboxes(backend: str) -> list[SandboxSummary]:
     """Detached ones from the register, owned ones as their processes say. Raises `StateError`."""
-    found = [_owned(helper) for helper in first_processes() if helper.backend == backend and is_owned(helper)]
+    # One each: for a moment a sandbox's launcher is there beside its first process, with the same name and parent.
+    owned = {helper.id: _owned(helper) for helper in first_processes() if helper.backend == backend and is_owned(helper)}
+    found = list(owned.values())
     state = State.open()
     if state is not None:
         with state:

@@ -206,7 +206,7 @@ class DetachedPromises(Contract):
     async def test_a_lifetime_ends_it(self) -> None:
         """When lifetime= is over the sandbox is lost, the error says so, and connect does not find it; an owned one's too."""
         for detached in (True, False):
-            made = await self.create(detached=detached, lifetime=1)
+            made = await self.create(detached=detached, lifetime=2)
             assert "lifetime" in await lost(made)
             with pytest.raises(SandboxNotFoundError):
                 await self.connect(made.info.id)
@@ -232,9 +232,9 @@ class DetachedPromises(Contract):
 
     async def test_idle_time_ends_it(self) -> None:
         """When nothing has been asked of it for idle_timeout= the sandbox is lost, and the error says so."""
-        made = await self.create(idle_timeout=0.5)
+        made = await self.create(idle_timeout=2)
         await made.files.write("x", "in use")
-        await asyncio.sleep(1)
+        await asyncio.sleep(2.5)
         assert "idle" in await lost(made)
         await made.close()
 

@@ -160,13 +160,15 @@ class DetachedCommandPromises(Contract):
         """A command that runs when another handle closes the sandbox, or its lifetime ends, is SandboxLostError, and is gone."""
         for how in ("close", "kill", "lifetime"):
             nap = marker()
-            made = await self.create(lifetime=1.5 if how == "lifetime" else 600)
+            made = await self.create()
             task = asyncio.create_task(made.exec(f"setsid sleep {nap} & sleep {nap}"))
             await until(lambda nap=nap: any(nap in line for line in host_command_lines()), "begun")  # type: ignore[misc]
             if how == "close":
                 await (await self.connect(made.info.id)).close()
             elif how == "kill":
                 assert await self.kill_sandbox(made.info.id)
+            else:
+                await made.renew(0.3)
             with pytest.raises(SandboxLostError, match="lifetime" if how == "lifetime" else "lost"):
                 await task
             await until(lambda nap=nap: not any(nap in line for line in host_command_lines()), "gone")  # type: ignore[misc]
@@ -174,10 +176,10 @@ class DetachedCommandPromises(Contract):
 
     async def test_a_command_is_no_idle_time(self) -> None:
         """While a command runs the sandbox is not idle; when it has ended, and nothing else comes, it ends after idle_timeout=."""
-        made = await self.create(idle_timeout=1)
-        assert (await made.exec("sleep 2.5; echo woken")).stdout == "woken\n"
+        made = await self.create(idle_timeout=2)
+        assert (await made.exec("sleep 3; echo woken")).stdout == "woken\n"
         assert (await made.exec("echo on")).stdout == "on\n"
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(2.5)
         assert "idle" in await lost(made)
         await made.close()
 

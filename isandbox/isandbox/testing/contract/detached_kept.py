@@ -61,12 +61,14 @@ class DetachedKeptCommandPromises(Contract):
 
     async def test_a_kept_command_is_no_idle_time(self) -> None:
         """A kept command that runs keeps the sandbox from being idle, though no client is connected; its lifetime ends it."""
-        made = await self.create(idle_timeout=0.5, lifetime=5)
+        made = await self.create(idle_timeout=1.5)
         process = await made.start("sleep 60", background=True)
         await made.detach()
-        await asyncio.sleep(1.5)  # three times idle_timeout, with nobody connected
+        await asyncio.sleep(3)  # twice idle_timeout, with nobody connected
         connected = await self.connect(made.info.id)
         assert process.id is not None
+        attached = await connected.attach(process.id)
+        await connected.renew(0.3)
         with pytest.raises(SandboxLostError, match="lifetime"):
-            await (await connected.attach(process.id)).wait()
+            await attached.wait()
         await connected.close()

@@ -124,7 +124,7 @@ class HandlePromises(Contract):
     async def test_a_started_command_can_have_a_time_out(self, sandbox: ISandbox) -> None:
         """timeout= of start ends the command with fault timeout and the output so far, also while it is iterated."""
         seen = b""
-        async with await sandbox.start("echo so far; sleep 60", timeout=0.3) as process:
+        async with await sandbox.start("echo so far; sleep 60", timeout=1) as process:
             async for _, chunk in process:
                 seen += chunk
             result = await process.wait()

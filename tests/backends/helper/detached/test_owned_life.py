@@ -21,7 +21,7 @@ SHUTDOWN, LIFETIME, IDLE = 1, 2, 3
 
 def test_a_lifetime(own: Any) -> None:
     """It ends in time, with the reason, although a command runs."""
-    client = own(Life(lifetime_ms=700))
+    client = own(Life(lifetime_ms=3000))
     command = client.start("sleep", "600")
     assert client.farewell() == LIFETIME
     assert command.replies() == []
@@ -30,8 +30,8 @@ def test_a_lifetime(own: Any) -> None:
 
 def test_an_idle_timeout(own: Any) -> None:
     """A command that runs is use, and its end the last one."""
-    client = own(Life(idle_ms=600))
-    command = client.start("sleep", "1.5")
+    client = own(Life(idle_ms=2000))
+    command = client.start("sleep", "2.5")
     assert command.replies()[-1].wait_status == 0
     os.close(command.out)
     assert client.farewell() == IDLE
@@ -39,14 +39,14 @@ def test_an_idle_timeout(own: Any) -> None:
 
 def test_questions(own: Any) -> None:
     """How it is, that nothing is kept, and a life that is prolonged."""
-    client = own(Life(lifetime_ms=1000))
+    client = own(Life(lifetime_ms=3000))
     status = decode_status(client.ask(Question.RENEW, 500_000))
     assert (status.clients, status.commands, status.kept, status.idle_timeout) == (1, 0, 0, None)
     assert status.lifetime_left is not None
     assert 400 < status.lifetime_left <= 500
     assert decode_commands(client.ask(Question.COMMANDS)) == []
-    time.sleep(1.2)
-    assert decode_status(client.ask(Question.STATUS)).age > 1
+    time.sleep(3.2)
+    assert decode_status(client.ask(Question.STATUS)).age > 3
     client.ask(Question.RENEW, 1)
     assert client.farewell() == LIFETIME
 

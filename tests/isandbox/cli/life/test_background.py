@@ -89,7 +89,8 @@ def test_detached_shell(stay: Any, at: Callable[..., Any]) -> None:
 
     screen = at("shell", stay.id, "--attach", number)
     screen.expect(PROMPT)
-    screen.type(b"echo v=$v; stty size\r")
+    # To have it drawn it was told another size, for a moment that on a busy machine lasts longer than this takes to type.
+    screen.type(b"until test \"$(stty size)\" = '30 100'; do sleep 0.05; done; echo v=$v; stty size\r")
     screen.expect(rb"\rv=kept\r\n30 100\r\n")
     screen.hang_up()
     assert screen.running.wait(timeout=60) == 128 + signal.SIGHUP

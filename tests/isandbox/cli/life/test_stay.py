@@ -199,7 +199,7 @@ def test_ids_for_another_command(stay: Any) -> None:
 
 def test_gc(stay: Any) -> None:
     """Nothing of what lives is removed. A dry run says what would be: no more when it was, nor of a sandbox that kill cleared."""
-    made = [stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", life) for life in ("10m", "0.1")]
+    made = [stay.call("create", "--type", stay.type, "-w", ".:rw", "--lifetime", life) for life in ("10m", "3")]
     killed, left = (done.stdout.decode().strip() for done in made)
     assert stay.call("kill", killed).returncode == 0
     end = time.monotonic() + GENEROUS
