@@ -201,7 +201,7 @@ async def in_time_async(begin: Callable[[float], Awaitable[T]]) -> T:
 
 
 def in_forked_child(function: Callable[[], object]) -> str:
-    """The name of what ``function`` raises in a fork of this process, ``"nothing"``, or ``"hangs"`` after 20 seconds.
+    """The name of what ``function`` raises in a fork of this process, ``"nothing"``, or ``"hangs"`` after a minute.
 
     Empty for a child that has been killed before it could say anything.
     """
@@ -227,7 +227,7 @@ def forked(function: Callable[[], object]) -> Callable[[], str]:
 
 
 def _said(pid: int, reader: int) -> str:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > end:
             os.kill(pid, signal.SIGKILL)

@@ -256,14 +256,15 @@ class DetachedPromises(Contract):
     async def test_idle_time_ends_it(self) -> None:
         """When nothing has been asked of it for idle_timeout= the sandbox is lost, and the error says so."""
 
-        async def begin(idle: float) -> ISandbox:
+        async def begin(idle: float) -> tuple[ISandbox, float]:
             with within(idle):
                 made = await self.create(idle_timeout=idle)
                 async with closed_if_it_fails(made):
                     await made.files.write("x", "in use")
-            return made  # type: ignore[no-any-return]
+            return made, idle
 
-        made = await in_time_async(begin)
+        made, idle = await in_time_async(begin)
+        await asyncio.sleep(2 * idle)  # without a question, which may be use
         assert "idle" in await lost(made)
         await made.close()
 

@@ -193,7 +193,7 @@ class DetachedCommandPromises(Contract):
     async def test_a_command_is_no_idle_time(self) -> None:
         """While a command runs the sandbox is not idle; when it has ended, and nothing else comes, it ends after idle_timeout=."""
 
-        async def begin(idle: float) -> Any:
+        async def begin(idle: float) -> tuple[Any, float]:
             with within(idle):
                 made = await self.create(idle_timeout=idle)
                 async with closed_if_it_fails(made):
@@ -202,9 +202,10 @@ class DetachedCommandPromises(Contract):
                 assert (await process.wait()).stdout == "woken\n"
                 with within(idle):
                     assert (await made.exec("echo on")).stdout == "on\n"
-            return made
+            return made, idle
 
-        made = await in_time_async(begin)
+        made, idle = await in_time_async(begin)
+        await asyncio.sleep(2 * idle)  # without a question, which may be use
         assert "idle" in await lost(made)
         await made.close()
 
