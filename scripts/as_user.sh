@@ -1,6 +1,6 @@
 #!/bin/sh
 # The native tests as an ordinary user who is nobody in particular: as_user.sh PYTHON, run as root. After them those of what
-# differs for a user with a name and subordinate ids. as_user.sh PYTHON full: the long ones of the latter instead.
+# differs for a user with a name and subordinate ids. as_user.sh PYTHON full: the long ones instead, of both.
 #
 # A copy of the work tree, uncommitted files included, in a directory that this user owns; a virtual environment made and
 # filled by the user, not editable, so that the wheel is what is tested. The directory goes away whatever happens. Exits as

@@ -40,7 +40,7 @@ def state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     assert eventually(lambda: not known & {helper.id for helper in helpers()}), "helpers were left behind"
 
 
-def eventually(holds: Callable[[], object], seconds: float = 20.0) -> bool:
+def eventually(holds: Callable[[], object], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

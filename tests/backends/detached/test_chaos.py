@@ -32,7 +32,7 @@ Victim = Literal["owner", "first process", "any process", "owner and helper"]
 _VICTIMS: tuple[Victim, ...] = ("owner", "first process", "any process", "owner and helper")
 # An owner that has just been forked needs some ten milliseconds until its first sandbox is there.
 _SOONEST, _LATEST = 0.001, 0.4
-_SETTLE = 20.0
+_SETTLE = 60.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def strike(chance: Round, world: World, owner: int) -> None:
 
 def _name(process: psutil.Process) -> str:
     try:
-        return process.name()
+        return str(process.name())
     except psutil.Error:  # it has just ended
         return ""
 

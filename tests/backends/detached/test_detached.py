@@ -8,6 +8,7 @@ import os
 import signal
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import isandbox
 from isandbox import ConfigurationError, Event, SandboxClosedError, SandboxLostError, SandboxNotFoundError, sync
 from isandbox.policy import Quotas
+from isandbox.testing.contract.base import in_time, within
 
 from .conftest import LIFETIME, Other, eventually, leftovers, states
 
@@ -23,6 +25,15 @@ pytestmark = pytest.mark.native
 
 def make(backend: str, **options: object) -> sync.ISandbox:
     return sync.create_sandbox(backend, detached=True, **{"lifetime": LIFETIME, **options})  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def closed_if_it_fails(sandbox: sync.ISandbox) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        sandbox.close()
+        raise
 
 
 MAKE = (
@@ -162,9 +173,14 @@ def test_a_control_group_for_all_clients(backend: str, other: Other, state: Path
 
 def test_the_end_of_a_lifetime(backend: str, state: Path) -> None:
     """Whoever uses it is told what ended it; then it is not found, and a reap removes what it left."""
-    sandbox = make(backend, lifetime=2.0)
+
+    def begin(lifetime: float) -> sync.ISandbox:
+        with within(lifetime):
+            return make(backend, lifetime=lifetime)
+
+    sandbox = in_time(begin)
     with pytest.raises(SandboxLostError, match="lifetime has ended"):
-        sandbox.exec(["sleep", "30"])
+        sandbox.exec(["sleep", "60"])
     with pytest.raises(SandboxLostError, match="lifetime has ended"):
         sandbox.exec(["true"])
     sandbox.detach()
@@ -178,13 +194,19 @@ def test_the_end_of_a_lifetime(backend: str, state: Path) -> None:
 
 def test_a_renewed_lifetime(backend: str) -> None:
     """It lives on for the new time, by anybody's renewal, and the list says until when."""
-    sandbox = make(backend, lifetime=3.0)
-    with sync.connect(sandbox.info.id) as another:
-        another.renew(LIFETIME)
+
+    def begin(lifetime: float) -> tuple[sync.ISandbox, float]:
+        with within(lifetime):
+            sandbox = make(backend, lifetime=lifetime)
+            with closed_if_it_fails(sandbox), sync.connect(sandbox.info.id) as another:
+                another.renew(LIFETIME)
+        return sandbox, lifetime
+
+    sandbox, before = in_time(begin)
     (summary,) = [summary for summary in sync.list_sandboxes() if summary.id == sandbox.info.id]
     assert summary.expires_at is not None
     assert abs(summary.expires_at.timestamp() - time.time() - LIFETIME) < 60
-    assert sandbox.exec(["sleep", "3.5"]).ok
+    assert sandbox.exec(["sleep", str(before + 0.5)]).ok
     with pytest.raises(ConfigurationError):
         sandbox.renew(0)
     sandbox.renew(0.5)
@@ -195,9 +217,16 @@ def test_a_renewed_lifetime(backend: str) -> None:
 
 def test_an_idle_sandbox(backend: str) -> None:
     """A command keeps it, a handle alone does not."""
-    sandbox = make(backend, idle_timeout=2.0)
-    assert sandbox.exec(["sleep", "2.5"]).ok
-    assert eventually(lambda: [s.state for s in sync.list_sandboxes() if s.id == sandbox.info.id] == ["ended"])
+
+    def begin(idle: float) -> tuple[sync.ISandbox, sync.IProcess]:
+        with within(idle):
+            sandbox = make(backend, idle_timeout=idle)
+            with closed_if_it_fails(sandbox):
+                return sandbox, sandbox.start(["sleep", str(idle * 1.5)])
+
+    sandbox, process = in_time(begin)
+    assert process.wait().ok
+    assert eventually(lambda: [s.state for s in sync.list_sandboxes() if s.id == sandbox.info.id] == ["ended"], 60)
     with pytest.raises(SandboxLostError, match="idle_timeout"):
         sandbox.exec(["true"])
     sandbox.close()
@@ -206,12 +235,19 @@ def test_an_idle_sandbox(backend: str) -> None:
 @pytest.mark.parametrize("option", ["lifetime", "idle_timeout"])
 def test_the_life_of_an_owned_sandbox(backend: str, option: str) -> None:
     """An owned one may have an end as well, and says which it was."""
-    sandbox = sync.create_sandbox(backend, **{option: 2.0})  # type: ignore[arg-type]
-    if option == "lifetime":
-        sandbox.renew(1.0)
+
+    def begin(life: float) -> tuple[sync.ISandbox, float]:
+        with within(life):
+            sandbox = sync.create_sandbox(backend, **{option: life})  # type: ignore[arg-type]
+            if option == "lifetime":
+                with closed_if_it_fails(sandbox):
+                    sandbox.renew(life * 1.5)
+        return sandbox, life
+
+    sandbox, life = in_time(begin)
     with pytest.raises(SandboxLostError, match=option):  # noqa: PT012 - a command that runs keeps it from being idle
-        for _ in range(200):
-            time.sleep(2.1)
+        for _ in range(20):
+            time.sleep(life * 1.1)
             sandbox.exec(["true"])
     sandbox.close()
 

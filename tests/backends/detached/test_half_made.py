@@ -96,7 +96,7 @@ def test_a_disk_that_fills_while_it_is_made(backend: str, monkeypatch: pytest.Mo
         patch.setattr(Register, "discard", full)
         with pytest.raises(StateError, match="no room"):
             make(backend, idempotency_key="k")
-    with make(backend, idempotency_key="k", start_timeout=5) as sandbox:
+    with make(backend, idempotency_key="k", start_timeout=60) as sandbox:
         assert sandbox.exec(["true"]).ok
 
 

@@ -55,7 +55,7 @@ class Session:
         self._process, self._keys, self._redraw = process, keys, redraw
         self._terminal = RawTerminal()
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._drawn = threading.Event()
+        self._drawn, self._sized = threading.Event(), threading.Event()
         self._leaving: int | None = None
         self._over = self._within_line = False
         self._main = threading.get_ident()
@@ -114,6 +114,7 @@ class Session:
                 os.close(stop)  # wakes who waits for the other end
                 self._requests.put(None)
                 self._drawn.set()
+                self._sized.set()
                 for thread in (typing, serving):
                     if thread.ident is not None:
                         thread.join(_GENEROUS)
@@ -123,6 +124,7 @@ class Session:
                 self._terminal.leave()
 
     def _type(self, stopped: int) -> None:
+        self._sized.wait()  # what is typed is for the size that the user sees, not for the one of a moment
         waiting = select.poll()
         waiting.register(STDIN, select.POLLIN)
         waiting.register(stopped, select.POLLIN)
@@ -153,6 +155,7 @@ class Session:
         if self._redraw and (size := terminal_size()) is not None:
             self._requests.put(lambda: self._have_it_drawn(size))
         self._resize()
+        self._requests.put(self._sized.set)
 
     def _have_it_drawn(self, size: TerminalSize) -> None:
         """Shells and full-screen programs draw for a size that is another than they know; so they get one for a moment."""

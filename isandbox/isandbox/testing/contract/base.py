@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import secrets
 import signal
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import psutil
 import pytest
@@ -18,11 +19,12 @@ import pytest_asyncio
 import isandbox
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from isandbox import ISandbox, sync
     from isandbox.testing.contract.gaps import Gap
 
+T = TypeVar("T")
 
 # The options of an owned sandbox without an end, whatever a class makes otherwise.
 OWNED: dict[str, Any] = {"detached": False, "lifetime": None}
@@ -158,6 +160,44 @@ async def until(condition: Callable[[], Any], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"still not: {what}"
         await asyncio.sleep(0.02)
+
+
+class TooSlowError(Exception):
+    """A life was over before the test had done what it wanted to do in it."""
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What must be done before so many seconds are over. What fails because they were raises `TooSlowError`; what fails in their
+    first half does so for another reason.
+    """
+    start = time.monotonic()
+    try:
+        yield
+    except (AssertionError, OSError, isandbox.SandboxError) as error:
+        if time.monotonic() - start < seconds / 2:
+            raise
+        raise TooSlowError(f"{seconds} s were over") from error
+
+
+LIVES = (1.0, 5.0, 20.0)
+"""Seconds: where a busy machine is too slow for a short life, the test is done with a longer one."""
+
+
+def in_time(begin: Callable[[float], T]) -> T:
+    """What ``begin`` returns with the first of `LIVES` that is long enough for what it does `within` it."""
+    for life in LIVES[:-1]:
+        with contextlib.suppress(TooSlowError):
+            return begin(life)
+    return begin(LIVES[-1])
+
+
+async def in_time_async(begin: Callable[[float], Awaitable[T]]) -> T:
+    """The same for a coroutine function."""
+    for life in LIVES[:-1]:
+        with contextlib.suppress(TooSlowError):
+            return await begin(life)
+    return await begin(LIVES[-1])
 
 
 def in_forked_child(function: Callable[[], object]) -> str:

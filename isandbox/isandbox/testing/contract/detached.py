@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from isandbox import ConfigurationError, Event, ISandbox, SandboxClosedError, SandboxLostError, SandboxNotFoundError, sync
-from isandbox.testing.contract.base import Contract, in_forked_child
+from isandbox.testing.contract.base import Contract, in_forked_child, in_time_async, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 # Its end comes long after that of any test, and yet it comes.
 LIFETIME = 600.0
@@ -46,6 +46,16 @@ class Detached(Contract):
         cls._made = []
         yield
         assert [name for name in cls._made if _killed(name)] == []
+
+
+@contextlib.asynccontextmanager
+async def closed_if_it_fails(sandbox: ISandbox) -> AsyncIterator[None]:
+    """What is done with it before anybody else has it."""
+    try:
+        yield
+    except BaseException:
+        await sandbox.close()
+        raise
 
 
 def _killed(id: str) -> bool:
@@ -206,7 +216,12 @@ class DetachedPromises(Contract):
     async def test_a_lifetime_ends_it(self) -> None:
         """When lifetime= is over the sandbox is lost, the error says so, and connect does not find it; an owned one's too."""
         for detached in (True, False):
-            made = await self.create(detached=detached, lifetime=2)
+
+            async def begin(lifetime: float, detached: bool = detached) -> ISandbox:
+                with within(lifetime):
+                    return await self.create(detached=detached, lifetime=lifetime)  # type: ignore[no-any-return]
+
+            made = await in_time_async(begin)
             assert "lifetime" in await lost(made)
             with pytest.raises(SandboxNotFoundError):
                 await self.connect(made.info.id)
@@ -214,9 +229,17 @@ class DetachedPromises(Contract):
 
     async def test_renew_sets_a_new_end(self) -> None:
         """After renew the sandbox lives for that long from then on: longer than it had, or shorter."""
-        async with self.create(lifetime=3) as made:
-            await made.renew(LIFETIME)
-            await asyncio.sleep(3.5)
+
+        async def begin(lifetime: float) -> tuple[Any, float]:
+            with within(lifetime):
+                made = await self.create(lifetime=lifetime)
+                async with closed_if_it_fails(made):
+                    await made.renew(LIFETIME)
+            return made, lifetime
+
+        made, before = await in_time_async(begin)
+        async with made:
+            await asyncio.sleep(before + 0.5)
             await made.files.write("x", "lives")
             async with self.connect(made.info.id) as connected:
                 await connected.renew(0.3)
@@ -232,9 +255,16 @@ class DetachedPromises(Contract):
 
     async def test_idle_time_ends_it(self) -> None:
         """When nothing has been asked of it for idle_timeout= the sandbox is lost, and the error says so."""
-        made = await self.create(idle_timeout=2)
-        await made.files.write("x", "in use")
-        await asyncio.sleep(2.5)
+
+        async def begin(idle: float) -> tuple[ISandbox, float]:
+            with within(idle):
+                made = await self.create(idle_timeout=idle)
+                async with closed_if_it_fails(made):
+                    await made.files.write("x", "in use")
+            return made, idle
+
+        made, idle = await in_time_async(begin)
+        await asyncio.sleep(2 * idle)  # without a question, which may be use
         assert "idle" in await lost(made)
         await made.close()
 

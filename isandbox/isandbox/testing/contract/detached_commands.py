@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from isandbox import ISandbox, Quotas, SandboxClosedError, SandboxLostError, sync
-from isandbox.testing.contract.base import Contract, forked, host_command_lines, in_forked_child, marker, processes, until
-from isandbox.testing.contract.detached import lost
+from isandbox.testing.contract.base import (
+    Contract,
+    forked,
+    host_command_lines,
+    in_forked_child,
+    in_time_async,
+    marker,
+    processes,
+    until,
+    within,
+)
+from isandbox.testing.contract.detached import LIFETIME, closed_if_it_fails, lost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,9 +170,17 @@ class DetachedCommandPromises(Contract):
         """A command that runs when another handle closes the sandbox, or its lifetime ends, is SandboxLostError, and is gone."""
         for how in ("close", "kill", "lifetime"):
             nap = marker()
-            made = await self.create()
-            task = asyncio.create_task(made.exec(f"setsid sleep {nap} & sleep {nap}"))
-            await until(lambda nap=nap: any(nap in line for line in host_command_lines()), "begun")  # type: ignore[misc]
+
+            async def begin(lifetime: float, nap: str = nap) -> tuple[Any, Any]:
+                with within(lifetime):
+                    made = await self.create(lifetime=lifetime)
+                    async with closed_if_it_fails(made):
+                        task = asyncio.create_task(made.exec(f"setsid sleep {nap} & sleep {nap}"))
+                        await until(lambda: task.done() or any(nap in line for line in host_command_lines()), "begun")
+                        assert not task.done() or task.exception() is None, "it has ended"
+                return made, task
+
+            made, task = await (in_time_async(begin) if how == "lifetime" else begin(LIFETIME))
             if how == "close":
                 await (await self.connect(made.info.id)).close()
             elif how == "kill":
@@ -176,10 +194,20 @@ class DetachedCommandPromises(Contract):
 
     async def test_a_command_is_no_idle_time(self) -> None:
         """While a command runs the sandbox is not idle; when it has ended, and nothing else comes, it ends after idle_timeout=."""
-        made = await self.create(idle_timeout=2)
-        assert (await made.exec("sleep 3; echo woken")).stdout == "woken\n"
-        assert (await made.exec("echo on")).stdout == "on\n"
-        await asyncio.sleep(2.5)
+
+        async def begin(idle: float) -> tuple[Any, float]:
+            with within(idle):
+                made = await self.create(idle_timeout=idle)
+                async with closed_if_it_fails(made):
+                    process = await made.start(f"sleep {2 * idle}; echo woken")
+            async with closed_if_it_fails(made):
+                assert (await process.wait()).stdout == "woken\n"
+                with within(idle):
+                    assert (await made.exec("echo on")).stdout == "on\n"
+            return made, idle
+
+        made, idle = await in_time_async(begin)
+        await asyncio.sleep(2 * idle)  # without a question, which may be use
         assert "idle" in await lost(made)
         await made.close()
 

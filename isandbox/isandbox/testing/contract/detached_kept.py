@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from isandbox import Offsets, SandboxLostError, sync
-from isandbox.testing.contract.base import Contract, host_command_lines, in_forked_child, marker, until
+from isandbox.testing.contract.base import Contract, host_command_lines, in_forked_child, in_time_async, marker, until, within
+from isandbox.testing.contract.detached import LIFETIME, closed_if_it_fails
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,14 +62,19 @@ class DetachedKeptCommandPromises(Contract):
 
     async def test_a_kept_command_is_no_idle_time(self) -> None:
         """A kept command that runs keeps the sandbox from being idle, though no client is connected; its lifetime ends it."""
-        made = await self.create(idle_timeout=1.5)
-        process = await made.start("sleep 60", background=True)
-        await made.detach()
-        await asyncio.sleep(3)  # twice idle_timeout, with nobody connected
-        connected = await self.connect(made.info.id)
-        assert process.id is not None
-        attached = await connected.attach(process.id)
-        await connected.renew(0.3)
+
+        async def begin(idle: float) -> tuple[Any, Any]:
+            with within(idle):
+                made = await self.create(idle_timeout=idle, lifetime=LIFETIME)
+                async with closed_if_it_fails(made):
+                    process = await made.start("sleep 600", background=True)
+            await made.detach()
+            await asyncio.sleep(2 * idle)  # with nobody connected
+            return await self.connect(made.info.id), process
+
+        connected, process = await in_time_async(begin)
+        handle = await connected.attach(process.id)
+        await connected.renew(0.5)
         with pytest.raises(SandboxLostError, match="lifetime"):
-            await attached.wait()
+            await handle.wait()
         await connected.close()

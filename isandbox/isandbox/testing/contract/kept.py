@@ -240,7 +240,7 @@ class KeptCommandPromises(Contract):
 
     async def test_a_kept_command_can_have_a_time_out(self, sandbox: ISandbox) -> None:
         """A time-out ends a kept command that nobody waits for, with the output so far."""
-        process = await sandbox.start("echo so far; sleep 60", background=True, timeout=1)
+        process = await sandbox.start("echo so far; sleep 60", background=True, timeout=1.5)
         await process.detach()
         await listed_as(sandbox, process, lambda info: not info.running)
         assert process.id is not None

@@ -160,6 +160,7 @@ class Client:
             found = b""
             while readable(ours) and (data := ours.recv(65536)):
                 found += data
+            assert found, "no answer"
             return found
 
     def release(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from isandbox.testing.contract.base import in_time, within
 from isandbox_backends._shared.answers import decode_status
 from isandbox_backends._shared.plan import Life
 from isandbox_backends._shared.protocol import Question
@@ -80,9 +81,14 @@ def test_either_process_s_end_is_the_end_of_all(detach: Any, whom: str) -> None:
 
 def test_the_end_of_its_lifetime(detach: Any) -> None:
     """Everybody hears why; a command that runs is no reason to go on."""
-    sandbox = detach(Life(lifetime_ms=3000))
-    other = sandbox.connect()
-    command = other.start("sleep", "600")
+
+    def begin(lifetime: float) -> Any:
+        with within(lifetime):
+            sandbox = detach(Life(lifetime_ms=int(lifetime * 1000)))
+            other = sandbox.connect()
+            return sandbox, other, other.start("sleep", "600")
+
+    sandbox, other, command = in_time(begin)
     assert (other.farewell(), sandbox.creator.farewell()) == (LIFETIME, LIFETIME)
     assert command.replies() == []
     os.close(command.out)
@@ -91,11 +97,17 @@ def test_the_end_of_its_lifetime(detach: Any) -> None:
 
 def test_a_lifetime_can_be_renewed(detach: Any) -> None:
     """From now on, longer or shorter; the answer says how long it is."""
-    sandbox = detach(Life(lifetime_ms=3000))
-    status = decode_status(sandbox.creator.ask(Question.RENEW, 500_000))
+
+    def begin(lifetime: float) -> Any:
+        with within(lifetime):
+            sandbox = detach(Life(lifetime_ms=int(lifetime * 1000)))
+            return sandbox, sandbox.creator.ask(Question.RENEW, 500_000), lifetime
+
+    sandbox, answer, lifetime = in_time(begin)
+    status = decode_status(answer)
     assert status.lifetime_left is not None
     assert 400 < status.lifetime_left <= 500
-    time.sleep(3.2)
+    time.sleep(lifetime + 0.2)
     assert sandbox.alive()
     sandbox.creator.ask(Question.RENEW, 1)
     assert sandbox.creator.farewell() == LIFETIME
@@ -104,22 +116,33 @@ def test_a_lifetime_can_be_renewed(detach: Any) -> None:
 
 def test_the_end_of_an_idle_sandbox(detach: Any) -> None:
     """A client that is merely connected is no use of it."""
-    sandbox = detach(Life(lifetime_ms=600_000, idle_ms=2000))
-    assert sandbox.connect().farewell() == IDLE
+
+    def begin(idle: float) -> Any:
+        with within(idle):
+            sandbox = detach(Life(lifetime_ms=600_000, idle_ms=int(idle * 1000)))
+            return sandbox, sandbox.connect()
+
+    sandbox, client = in_time(begin)
+    assert client.farewell() == IDLE
     assert sandbox.gone()
 
 
 def test_a_sandbox_in_use_is_not_idle(detach: Any) -> None:
     """Neither while a command runs nor while somebody asks something; the time begins with the last of both."""
-    sandbox = detach(Life(lifetime_ms=600_000, idle_ms=2000))
-    client = sandbox.connect()
-    command = client.start("sleep", "2.5")
-    assert command.replies()[-1].wait_status == 0  # type: ignore[union-attr]
-    os.close(command.out)
-    for _ in range(3):
-        time.sleep(0.8)
-        assert decode_status(client.ask(Question.STATUS)).idle_timeout == 2
-    assert client.farewell() == IDLE
+
+    def use(idle: float) -> Any:
+        with within(idle):
+            client = detach(Life(lifetime_ms=600_000, idle_ms=int(idle * 1000))).connect()
+            command = client.start("sleep", str(idle * 1.4))
+        assert command.replies()[-1].wait_status == 0
+        os.close(command.out)
+        for _ in range(6):
+            with within(idle):
+                time.sleep(idle / 4)
+                assert decode_status(client.ask(Question.STATUS)).idle_timeout == idle
+        return client
+
+    assert in_time(use).farewell() == IDLE
 
 
 def test_a_doorkeeper_that_is_stopped_for_a_while(detach: Any) -> None:

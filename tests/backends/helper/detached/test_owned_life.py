@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from isandbox.testing.contract.base import in_time, within
 from isandbox_backends._shared.answers import decode_commands, decode_status
 from isandbox_backends._shared.plan import Life
 from isandbox_backends._shared.protocol import Question, StartFailed
@@ -21,8 +22,13 @@ SHUTDOWN, LIFETIME, IDLE = 1, 2, 3
 
 def test_a_lifetime(own: Any) -> None:
     """It ends in time, with the reason, although a command runs."""
-    client = own(Life(lifetime_ms=3000))
-    command = client.start("sleep", "600")
+
+    def begin(lifetime: float) -> Any:
+        with within(lifetime):
+            client = own(Life(lifetime_ms=int(lifetime * 1000)))
+            return client, client.start("sleep", "600")
+
+    client, command = in_time(begin)
     assert client.farewell() == LIFETIME
     assert command.replies() == []
     os.close(command.out)
@@ -30,8 +36,13 @@ def test_a_lifetime(own: Any) -> None:
 
 def test_an_idle_timeout(own: Any) -> None:
     """A command that runs is use, and its end the last one."""
-    client = own(Life(idle_ms=2000))
-    command = client.start("sleep", "2.5")
+
+    def begin(idle: float) -> Any:
+        with within(idle):
+            client = own(Life(idle_ms=int(idle * 1000)))
+            return client, client.start("sleep", str(idle * 1.5))
+
+    client, command = in_time(begin)
     assert command.replies()[-1].wait_status == 0
     os.close(command.out)
     assert client.farewell() == IDLE
@@ -39,14 +50,20 @@ def test_an_idle_timeout(own: Any) -> None:
 
 def test_questions(own: Any) -> None:
     """How it is, that nothing is kept, and a life that is prolonged."""
-    client = own(Life(lifetime_ms=3000))
-    status = decode_status(client.ask(Question.RENEW, 500_000))
+
+    def begin(lifetime: float) -> Any:
+        with within(lifetime):
+            client = own(Life(lifetime_ms=int(lifetime * 1000)))
+            return client, client.ask(Question.RENEW, 500_000), lifetime
+
+    client, answer, lifetime = in_time(begin)
+    status = decode_status(answer)
     assert (status.clients, status.commands, status.kept, status.idle_timeout) == (1, 0, 0, None)
     assert status.lifetime_left is not None
     assert 400 < status.lifetime_left <= 500
     assert decode_commands(client.ask(Question.COMMANDS)) == []
-    time.sleep(3.2)
-    assert decode_status(client.ask(Question.STATUS)).age > 3
+    time.sleep(lifetime + 0.2)
+    assert decode_status(client.ask(Question.STATUS)).age > lifetime
     client.ask(Question.RENEW, 1)
     assert client.farewell() == LIFETIME
 

@@ -20,6 +20,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from pexpect import TIMEOUT
 from pexpect.fdpexpect import fdspawn
 
 GENEROUS = 60  # seconds
@@ -40,7 +41,9 @@ class Keyboard:
 
     def expect(self, pattern: bytes) -> bytes:
         """What stood before it."""
-        self.screen.expect(pattern)
+        end = time.monotonic() + GENEROUS
+        while self.screen.expect([pattern, TIMEOUT], timeout=5):  # by the wall clock, which somebody may set
+            assert time.monotonic() < end, f"not there: {pattern!r}, but {self.screen.buffer!r}"
         return bytes(self.screen.before)
 
     def type(self, keys: bytes) -> None:

@@ -18,7 +18,7 @@ PROMPT = rb"\$ "
 def test_background(stay: Any) -> None:
     """A background command is numbered, listed, read from any place, followed, and signalled, by whoever comes."""
     number = stay.start(
-        "echo out; echo err >&2; read x || echo none; trap 'echo bye; exit 3' USR1; while :; do sleep 0.05; done"
+        "trap 'echo bye; exit 3' USR1; echo out; echo err >&2; read x || echo none; while :; do sleep 0.05; done"
     )
     with stay.open("logs", "-f", stay.id, number) as following:
         assert following.stdout is not None
@@ -88,9 +88,7 @@ def test_detached_shell(stay: Any, at: Callable[..., Any]) -> None:
     assert number in stay.call("ps", "-q", stay.id).stdout.decode().split()
 
     screen = at("shell", stay.id, "--attach", number)
-    screen.expect(PROMPT)
-    # To have it drawn it was told another size, for a moment that on a busy machine lasts longer than this takes to type.
-    screen.type(b"until test \"$(stty size)\" = '30 100'; do sleep 0.05; done; echo v=$v; stty size\r")
+    screen.type(b"echo v=$v; stty size\r")  # before it has drawn: what is typed waits until the size is the user's
     screen.expect(rb"\rv=kept\r\n30 100\r\n")
     screen.hang_up()
     assert screen.running.wait(timeout=60) == 128 + signal.SIGHUP

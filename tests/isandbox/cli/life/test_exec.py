@@ -116,7 +116,7 @@ def test_killed(stay: Any) -> None:
         pid = running.stdout.readline().decode().strip()
         running.kill()
         running.wait(timeout=60)
-    gone = stay.exec("sh", "-c", f"for i in $(seq 200); do kill -0 {pid} 2>/dev/null || exit 0; sleep 0.05; done; exit 1")
+    gone = stay.exec("sh", "-c", f"for i in $(seq 1000); do kill -0 {pid} 2>/dev/null || exit 0; sleep 0.05; done; exit 1")
     assert gone.returncode == 0
 
 
