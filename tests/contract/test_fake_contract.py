@@ -167,3 +167,16 @@ async def test_a_fakes_commands_end_with_it() -> None:
             with pytest.raises(SandboxLostError, match=why):
                 await task
             await fake.close()
+
+
+async def test_fakes_end_also_when_the_test_fails() -> None:
+    """What ends the context by an exception ends the fakes, too: no later test finds a handle that works."""
+    made: list[ISandbox] = []
+    with pytest.raises(LookupError), FakeSandbox.installed():
+        made.append(await create_sandbox("fake", detached=True, lifetime=60))
+        raise LookupError
+    with pytest.raises(SandboxLostError):
+        await made[0].files.list()
+    await made[0].close()
+    with pytest.raises(ConfigurationError, match="unknown sandbox type"):
+        create_sandbox("fake")
