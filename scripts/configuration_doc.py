@@ -49,13 +49,17 @@ pids = 512
 ```
 
 **The user's file** must belong to you or to root, and only its owner may write to it or to the directory that it is in. It may be a link. `ISANDBOX_CONFIG`
-names a file that is read instead of both, under the same rule; empty, no file is read.
+names a file that is read instead of both; it must belong to you or to root, too, and nobody else may be able to put another one in its
+place: not by a link of theirs, nor in its directory or the one that a link leads to, unless that is sticky. Empty, no file is read.
+
+**Neither is for code inside to write.** Where there is isolation, a sandbox whose workspace or mounts would let a command write to such a
+file, or to a link on the way to it, is refused: what it says decides about the next sandbox. Make that read-only, or deny the file.
 
 **The project file** may have been written by a stranger: whoever clones a repository and starts something in it has not read it
 yet. So it may narrow and never widen. It may lower quotas and `start_timeout`, and raise `min_isolation`. A value that asks for more than
 holds without it changes nothing; any other key is an error. It is a regular file, never a link. Where it asks for
 what the backend cannot enforce, the error names it. To give a file of a project your own word, name it:
-`ISANDBOX_CONFIG=isandbox.toml`.
+`ISANDBOX_CONFIG=isandbox.toml`. Code inside must not be able to write it then.
 
 Both: TOML, at most {largest} KiB, nested no deeper than 16, read by descriptor; a FIFO or a device is not opened. `~` and variables
 in them are not expanded, and nothing in them is ever run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from isandbox._text import plain
 from isandbox.errors import ConfigurationError
@@ -44,7 +44,14 @@ def read_text(path: str, where: str, *, most: int, follow: bool = True, owned: b
         os.close(fd)
 
 
-def check_owner(status: os.stat_result, where: str) -> None:
+class _Owned(NamedTuple):
+    """What `check_owner` looks at."""
+
+    st_uid: int
+    st_mode: int
+
+
+def check_owner(status: os.stat_result | _Owned, where: str) -> None:
     """Raises `ConfigurationError` for what another user could have written."""
     user = getattr(os, "geteuid", None)
     if user is None:  # no owners and modes as here
@@ -62,6 +69,22 @@ def check_directory(path: str) -> None:
     except OSError as error:
         _fail(plain(path), error)
     check_owner(status, plain(path))
+
+
+def check_way(path: str, where: str) -> None:
+    """Raises `ConfigurationError` where another user could have put a file of ours in this one's place: by a link of theirs, or in a
+    directory, of the name or of what it leads to, where others may write and that is not sticky.
+    """
+    try:
+        entries = [os.lstat(path), *(os.stat(os.path.dirname(name) or ".") for name in (path, os.path.realpath(path)))]
+    except OSError as error:
+        _fail(where, error)
+    for status, what in zip(entries, ("the link", "its directory", "the directory that it leads to"), strict=True):
+        if stat.S_ISLNK(status.st_mode):  # a link's own mode says nothing
+            check_owner(_Owned(status.st_uid, 0), f"{where}: {what}")
+        elif what != "the link":
+            sticky = status.st_mode & stat.S_ISVTX
+            check_owner(_Owned(status.st_uid, 0 if sticky else status.st_mode), f"{where}: {what}")
 
 
 def _check_kind(status: os.stat_result, where: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from isandbox._life import check_life, refuse_unsupported_life
 from isandbox._registry import load_backend
-from isandbox._settings import UnsetNumber, UnsetText, default_type, read_settings
-from isandbox._text import shown
+from isandbox._settings import UnsetNumber, UnsetText, default_type, read_settings, trusted_files
+from isandbox._text import plain, shown
 from isandbox.backend import START_TIMEOUT_DEFAULT, CreateRequest
 from isandbox.errors import BackendUnavailableError, ConfigurationError, UnsupportedError
 from isandbox.policy import Policy, Quotas, as_mounts, as_workspace, meets
@@ -94,7 +94,19 @@ def make_request(
         idempotency_key=idempotency_key,
         **backend_options,
     )
+    if trusted := trusted_files():
+        _refuse_rewriting(backend, request.policy, trusted)
     return backend, request
+
+
+def _refuse_rewriting(backend: Backend, policy: Policy, files: Sequence[str]) -> None:
+    """Where there is isolation, code inside must not write the settings of the next sandbox, such as its type."""
+    if backend.capabilities().isolation == "none":
+        return
+    from isandbox.policy.rewriting import refuse_rewriting
+
+    for path in files:
+        refuse_rewriting(policy, path, f"settings: {plain(path)}")
 
 
 def _default_backend(settings: Settings) -> Backend:

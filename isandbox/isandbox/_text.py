@@ -22,7 +22,10 @@ def shown(value: object) -> str:
     """A value for a message. Python refuses to write a number of thousands of digits; nobody would read it either."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
-    return repr(value)
+    try:
+        return repr(value)
+    except ValueError:  # such a number is within it
+        return f"a {type(value).__name__} with a number of thousands of digits"
 
 
 def plain(text: str) -> str:

@@ -12,12 +12,13 @@ from isandbox.errors import ConfigurationError
 # Ours need three. The parser of the standard library recurses, and takes quadratic time for the parts of a dotted key.
 _DEEPEST = 16
 _MARK = re.compile(r"""["'#\[\]{}.,=\n]""")
-# The rest of a string behind its opening quotes. Three closing quotes may have two more before them that belong to the text.
+# The rest of a string behind its opening quotes. Runs are possessive: a way back for each character takes a hundred times the text.
+# Three closing quotes may have two more before them that belong to the text.
 _REST = {
-    '"': re.compile(r'(?:[^"\\\n]|\\.)*"'),
-    "'": re.compile(r"[^'\n]*'"),
-    '"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"{3,5}', re.DOTALL),
-    "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}"),
+    '"': re.compile(r'(?:[^"\\\n]++|\\.)*"'),
+    "'": re.compile(r"[^'\n]*+'"),
+    '"""': re.compile(r'(?:[^"\\]++|\\.|"(?!""))*"{3,5}', re.DOTALL),
+    "'''": re.compile(r"(?:[^']++|'(?!''))*'{3,5}"),
 }
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z", re.ASCII)
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", list: "a list", dict: "a table"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,3 +168,15 @@ async def test_a_fakes_commands_end_with_it() -> None:
             with pytest.raises(SandboxLostError, match=why):
                 await task
             await fake.close()
+
+
+async def test_fakes_end_also_when_the_test_fails() -> None:
+    """What ends the context by an exception ends the fakes, too: no later test finds a handle that works."""
+    with contextlib.suppress(LookupError), FakeSandbox.installed():
+        made = await create_sandbox("fake", detached=True, lifetime=60)
+        raise LookupError
+    with pytest.raises(SandboxLostError):
+        await made.files.list()
+    await made.close()
+    with pytest.raises(ConfigurationError, match="unknown sandbox type"):
+        create_sandbox("fake")

@@ -14,6 +14,7 @@ from isandbox._settings.variables import (
     native_type,
     read_settings,
     read_state_variables,
+    trusted_files,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "native_type",
     "read_settings",
     "read_state_variables",
+    "trusted_files",
 ]

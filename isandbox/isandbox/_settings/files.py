@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from isandbox._document import check_directory, read_text
+from isandbox._document import check_directory, check_way, read_text
 from isandbox._settings.table import BY_KEY, Setting
 from isandbox._settings.variables import FILE
 from isandbox._text import plain, shown
@@ -24,6 +24,8 @@ class Document:
     where: str
     values: Mapping[str, object]
     trusted: bool
+    path: str = ""
+    """Of the user's own: where code inside must not write."""
 
 
 def usual_files(user: str | None) -> tuple[Document, ...]:
@@ -38,7 +40,8 @@ def usual_files(user: str | None) -> tuple[Document, ...]:
             found.append(document(text, where, trusted=False))
     if user is not None and (text := read_text(user, plain(user), most=LARGEST, owned=True)) is not None:
         check_directory(os.path.dirname(user))
-        found.append(document(text, plain(user), trusted=True))
+        check_way(user, plain(user))
+        found.append(replace(document(text, plain(user), trusted=True), path=user))
     return tuple(found)
 
 
@@ -48,7 +51,8 @@ def named_file(path: str) -> Document:
     text = read_text(path, where, most=LARGEST, owned=True)
     if text is None:
         raise ConfigurationError(f"{where} does not exist; leave the variable empty to read no settings file")
-    return document(text, where, trusted=True)
+    check_way(path, where)
+    return replace(document(text, where, trusted=True), path=os.path.abspath(path))
 
 
 def document(text: str, where: str, *, trusted: bool) -> Document:

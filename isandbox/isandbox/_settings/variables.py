@@ -120,6 +120,11 @@ def _documents(variables: Mapping[str, str]) -> tuple[Document, ...]:
     return documents
 
 
+def trusted_files() -> tuple[str, ...]:
+    """Paths of the files that were read and are the user's own word."""
+    return () if _found is None else tuple(document.path for document in _found[1] if document.trusted)
+
+
 def user_file(xdg: str | None, home: str | None) -> str | None:
     """Where the user's file would be. A relative ``XDG_CONFIG_HOME`` does not count, as its specification says."""
     if xdg and os.path.isabs(xdg):

@@ -24,7 +24,8 @@ _SUSPECT = re.compile(_UNSAFE)
 _TOKEN = re.compile(rf"({_KEPT})|{_UNSAFE}")
 _UNFINISHED = re.compile(rf"\x1b(?:\[{_NUMBERS})?\Z")
 _LONGEST = 128
-_PLAIN_SGR = re.compile(r"\x1b\[[0;:]*m\Z")
+# With a colon terminals that know no such part of a reset skip it.
+_PLAIN_SGR = re.compile(r"\x1b\[[0;]*m\Z")
 _RESET = b"\x1b[0m"
 
 

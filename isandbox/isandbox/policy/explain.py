@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Operation = Literal["read", "write", "connect"]
 WORKSPACE = "/workspace"
+_Parts = tuple[re.Pattern[str] | None, ...]
 _PORT = re.compile(r"[0-9]{1,5}\Z", re.ASCII)
 
 
@@ -111,28 +112,50 @@ def _denied(policy: Policy, place: _Place, path: str) -> str | None:
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether the place, or one that it is in, is what the pattern names."""
+    """Whether the place, or one that it is in, is what the pattern names. In time that is no more than the product of their lengths:
+    pattern and path may both be a stranger's.
+
+    ``*`` and ``?`` stay within a name, ``**`` is any number of directories, at the end all that is below; anything else is itself.
+    """
     if path == ".":
         return False
-    parts = path.split("/")
-    expression = _expression(pattern)
-    return any(expression.match("/".join(parts[: end + 1])) is not None for end in range(len(parts)))
+    parts = _parts(pattern)
+    reached = _onward(parts, {0})
+    for name in path.split("/"):
+        reached = _onward(parts, {after for at in reached for after in _after(parts, at, name)})
+        if len(parts) in reached:
+            return True
+    return False
+
+
+def _onward(parts: _Parts, reached: set[int]) -> set[int]:
+    """With where one may be as well: ``**`` is no directory, too, but not at the end."""
+    return reached | {at + 1 for at in reached if at < len(parts) - 1 and parts[at] is None}
+
+
+def _after(parts: _Parts, at: int, name: str) -> Iterator[int]:
+    """Where in the pattern one may be after a name, from ``at``."""
+    part = parts[at]
+    if part is None:
+        yield at + 1 if at == len(parts) - 1 else at
+    elif part.match(name):
+        yield at + 1
 
 
 @lru_cache(maxsize=256)
-def _expression(pattern: str) -> re.Pattern[str]:
-    """``*`` and ``?`` stay within a name, ``**`` is any number of directories, at the end all that is below; anything else is itself."""
-    parts = os.path.normpath(pattern).split("/")
-    written = ""
-    for number, part in enumerate(parts):
-        last = number == len(parts) - 1
-        if part != "**":
-            written += "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + ("" if last else "/")
-        elif last:
-            written += ".+"
-        elif parts[number + 1] != "**":  # two say no more than one, and would cost more
-            written += "(?:[^/]+/)*"
-    return re.compile(written + r"\Z", re.DOTALL)
+def _parts(pattern: str) -> _Parts:
+    """An expression for each name, ``None`` for ``**``, of which two say no more than one."""
+    names = os.path.normpath(pattern).split("/")
+    kept = (name for at, name in enumerate(names) if name != "**" or names[at - 1 : at] != ["**"])
+    return tuple(None if name == "**" else _expression(name) for name in kept)
+
+
+def _expression(name: str) -> re.Pattern[str]:
+    """What stands between two stars is taken where it comes first, and never again: nothing later fits better."""
+    first, *others = ("".join("." if char == "?" else re.escape(char) for char in piece) for piece in re.split(r"\*+", name))
+    if others:
+        first += "".join(f"(?>.*?{piece})" for piece in others[:-1]) + f".*{others[-1]}"
+    return re.compile(first + r"\Z", re.DOTALL)
 
 
 def _connect(policy: Policy, target: str) -> Explanation:

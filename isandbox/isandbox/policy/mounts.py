@@ -86,7 +86,7 @@ class Mount:
         target = check_path(self.target, "mount target")
         object.__setattr__(self, "target", target)
         if self.mode not in ("ro", "rw"):
-            raise ConfigurationError(f"mount mode: 'ro' or 'rw', not {self.mode!r}")
+            raise ConfigurationError(f"mount mode: 'ro' or 'rw', not {shown(self.mode)}")
         # POSIX lets normpath keep exactly two slashes at the front.
         if not target.startswith("/") or target.startswith("//") or target == "/" or os.path.normpath(target) != target:
             raise ConfigurationError(f"mount target: an absolute path below /, without '..' and '//', not {target!r}")
@@ -110,5 +110,5 @@ class Workspace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", check_path(self.path, "workspace"))
         if self.mode not in ("rw", "ro", "overlay", "copy"):
-            raise ConfigurationError(f"workspace mode: one of rw, ro, overlay, copy, not {self.mode!r}")
+            raise ConfigurationError(f"workspace mode: one of rw, ro, overlay, copy, not {shown(self.mode)}")
         object.__setattr__(self, "deny", check_texts(self.deny, "workspace deny", "patterns"))

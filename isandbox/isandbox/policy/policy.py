@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from isandbox._text import encoded, plain
+from isandbox._text import encoded, plain, shown
 from isandbox.errors import ConfigurationError
 from isandbox.policy.mounts import Mount, Workspace, check_list, check_path, check_texts
 from isandbox.policy.quotas import Quotas
@@ -35,7 +35,7 @@ def check_env(env: Mapping[str, str]) -> Mapping[str, str]:
     total = 0
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(f"env: names and values are texts; {name!r} is not so")
+            raise ConfigurationError(f"env: names and values are texts; {shown(name)} is not so")
         if not name or name != name.strip() or any(c in name for c in "=\0\n\r"):
             raise ConfigurationError(f"env: {name!r} is not a name (empty, '=', NUL, newline or outer white space)")
         if "\0" in value:
@@ -79,7 +79,7 @@ class Policy:
         seen: dict[str, str] = {}
         for mount in self.mounts:
             if not isinstance(mount, Mount):
-                raise ConfigurationError(f"mounts: Mount records, not {mount!r}")
+                raise ConfigurationError(f"mounts: Mount records, not {shown(mount)}")
             if mount.target in seen:
                 first, second = sorted((seen[mount.target], mount.source))
                 raise ConfigurationError(f"mounts: two mounts at {plain(mount.target)}: {plain(first)} and {plain(second)}")

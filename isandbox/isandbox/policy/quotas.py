@@ -93,7 +93,7 @@ def _check_number(name: str, value: object, most: float) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigurationError(f"quotas.{name}: a number, not {value!r}")
+        raise ConfigurationError(f"quotas.{name}: a number, not {shown(value)}")
     if not 0 < value <= most:  # false for NaN too
         raise ConfigurationError(f"quotas.{name}: {shown(value)} is not above 0 and at most {most:g}")
 

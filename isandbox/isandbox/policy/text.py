@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from isandbox._document import read_text
 from isandbox._text import plain
 from isandbox._toml import check_keys, check_type, parse
 from isandbox.errors import ConfigurationError
-from isandbox.policy.explain import rewritable_by
 from isandbox.policy.mounts import Mount, Workspace, check_path
 from isandbox.policy.policy import Policy
 from isandbox.policy.quotas import Quotas
+from isandbox.policy.rewriting import refuse_rewriting
 
 # An environment may have 1 MiB.
 LARGEST = 2 << 20
@@ -34,24 +34,8 @@ def load(path: str | os.PathLike[str]) -> Policy:
     if document is None:
         raise ConfigurationError(f"policy: {where} does not exist")
     policy = build(parse(document, where), where, os.path.dirname(os.path.abspath(text)))
-    _refuse_own_rewriting(policy, text, where)
+    refuse_rewriting(policy, text, where)
     return policy
-
-
-def _refuse_own_rewriting(policy: Policy, path: str, where: str) -> None:
-    """A file that code inside could change would say tomorrow what that code wants: under its name, and where a link leads."""
-    real = replace(
-        policy,
-        workspace=policy.workspace and replace(policy.workspace, path=os.path.realpath(policy.workspace.path)),
-        mounts=tuple(replace(mount, source=os.path.realpath(mount.source)) for mount in policy.mounts),
-    )
-    named = os.path.join(os.path.realpath(os.path.dirname(os.path.abspath(path))), os.path.basename(path))
-    for file in (named, os.path.realpath(path)):
-        if line := rewritable_by(real, file):
-            raise ConfigurationError(
-                f"{where}: {line} lets code inside write to this file, and so decide what it says the next time; make that read-only, "
-                "deny the file (workspace.deny), or move it"
-            )
 
 
 def build(document: Mapping[str, Any], where: str, directory: str | None) -> Policy:

@@ -33,7 +33,8 @@ def _sections(policy: Policy) -> Iterator[list[str]]:
     for number, mount in enumerate(policy.mounts):
         source = _written_path(mount.source, f"mounts[{number}].source")
         target = text_literal(mount.target, f"mounts[{number}].target")
-        yield ["[[mounts]]", f"source = {source}", f"target = {target}", f'mode = "{mount.mode}"']
+        mode = text_literal(mount.mode, f"mounts[{number}].mode")
+        yield ["[[mounts]]", f"source = {source}", f"target = {target}", f"mode = {mode}"]
     if policy.env:
         rows = [f"{key_literal(n, 'env')} = {text_literal(v, f'env.{plain(n)}')}" for n, v in policy.env.items()]
         yield ["[env]", *rows]
@@ -47,7 +48,8 @@ def _quota_rows(quotas: Quotas) -> Iterator[str]:
     for name in (field.name for field in fields(Quotas)):
         value = getattr(quotas, name)
         if name in asked:
-            yield f"{name} = {value!r}"
+            # Of a number's subclass (an enumeration, another library's) the form is its own.
+            yield f"{name} = {int(value)!r}" if isinstance(value, int) else f"{name} = {float(value)!r}"
         elif value is None and getattr(unset, name) is not None:
             yield f'{name} = "{NO_LIMIT}"'
 

@@ -115,9 +115,11 @@ class FakeSandbox(ISandbox):
         from isandbox.testing.fake_backend import FakeBackend
 
         backend = FakeBackend(cls, files)
-        with stand_in(cls.backend, backend):
-            yield
-        backend.register.end()
+        try:
+            with stand_in(cls.backend, backend):
+                yield
+        finally:
+            backend.register.end()
 
     @classmethod
     def create(cls, files: Mapping[str, str | bytes] | None = None, **options: Any) -> Creation:

@@ -11,6 +11,7 @@ from isandbox.cli import _layout
 from isandbox.cli._audit import row
 from isandbox.cli._layout import Column, age, cut, display_width, table
 from isandbox.cli.doctor.show import layer_lines
+from isandbox.cli.life.listing import say_lines
 from isandbox.testing.containment import Finding
 
 LONG = Finding("A04-inherited", "a title of words " * 6, "filesystem", "BLOCKED", "a mechanism, " * 8)
@@ -111,3 +112,9 @@ def test_text_is_cut_to_a_width(text: str, width: int, shown: str) -> None:
 def test_ages(seconds: float, shown: str) -> None:
     """An age is told in its largest whole unit."""
     assert age(seconds) == shown
+
+
+def test_ids_of_somebody_elses_backend(capfd: Any) -> None:
+    """A list of ids alone is made visible like a table: what a backend calls its sandboxes does not act on a terminal."""
+    assert say_lines(["other-1", "other-\x1b]0;title\x07"]) == 0
+    assert capfd.readouterr().out == "other-1\nother-\\x1b]0;title\\x07\n"

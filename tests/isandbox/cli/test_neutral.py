@@ -79,7 +79,13 @@ def test_text_is_shown_as_it_comes() -> None:
 
 @pytest.mark.parametrize(
     ("output", "after"),
-    [(b"\x1b[8m", b"\x1b[0m"), (b"\x1b[31m\x1b[m", b""), (b"\x1b[31m\x1b[0;1m", b"\x1b[0m"), (b"\x1b[0;0m", b"")],
+    [
+        (b"\x1b[8m", b"\x1b[0m"),
+        (b"\x1b[8m\x1b[0:0m", b"\x1b[0m"),
+        (b"\x1b[31m\x1b[m", b""),
+        (b"\x1b[31m\x1b[0;1m", b"\x1b[0m"),
+        (b"\x1b[0;0m", b""),
+    ],
 )
 def test_no_colour_outlives_its_command(output: bytes, after: bytes) -> None:
     """An attribute that is still on at the end is switched off, so that no later line is concealed; else nothing is added."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import isandbox.policy
 from isandbox import ConfigurationError, Mount, Policy, Workspace
@@ -90,6 +93,44 @@ def test_denied_places(record: Policy, target: str, allowed: bool | None, by: st
     """What is denied is so by every way to the same tree, but by a mount of the place itself."""
     found = record.explain("read", target)
     assert (found.allowed, found.by) == (allowed, by), found.reason
+
+
+# Each would take longer than the age of the world where one star's choice is gone back to for the next one's.
+SLOW = [
+    ("*" * 1000 + "y", "p.toml", False),
+    ("*a" * 300 + "y", "a" * 250, False),
+    ("a*" * 250 + "?", "a" * 251, True),
+    ("**/a/" * 500 + "y", "a/" * 1000 + "a", False),
+    ("**/*a/" * 500 + "**/y", "a/" * 1000 + "y", True),
+]
+
+
+@pytest.mark.parametrize(("pattern", "target", "denied"), SLOW, ids=range(5))
+def test_no_pattern_takes_long(pattern: str, target: str, denied: bool) -> None:
+    """Patterns of a stranger's file are matched in bounded time, and still mean what they say."""
+    assert (denying(pattern).explain("read", target).allowed is False) is denied
+
+
+def by_going_back(parts: list[str], names: list[str]) -> bool:
+    """The meaning of a pattern, written as plainly as can be."""
+    if not parts or not names:
+        return not parts and not names
+    if parts[0] != "**":
+        return fnmatchcase(names[0], parts[0].replace("[", "[[]")) and by_going_back(parts[1:], names[1:])
+    if len(parts) == 1:
+        return True
+    return by_going_back(parts[1:], names) or by_going_back(parts, names[1:])
+
+
+NAME = st.text("ab*?.[", min_size=1, max_size=4).filter(lambda name: set(name) != {"."})
+
+
+@given(st.lists(NAME | st.just("**"), min_size=1, max_size=5), st.lists(NAME, min_size=1, max_size=5))
+def test_patterns_mean_what_they_say(parts: list[str], names: list[str]) -> None:
+    """Against a matcher of few lines, for any pattern and path: what is named, and all that is in it, is denied."""
+    stars = [part for at, part in enumerate(parts) if part != "**" or parts[at - 1 : at] != ["**"]]
+    wanted = any(by_going_back(stars, names[: end + 1]) for end in range(len(names)))
+    assert (denying("/".join(parts)).explain("read", "/".join(names)).allowed is False) is wanted
 
 
 HOSTS = [

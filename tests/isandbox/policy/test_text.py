@@ -6,7 +6,9 @@ import os
 import re
 import traceback
 from dataclasses import fields
+from enum import Enum
 from pathlib import Path
+from signal import Signals
 from typing import Any
 
 import pytest
@@ -305,6 +307,51 @@ def test_a_link_to_a_policy_counts_at_both_ends(tmp_path: Path, inside: str) -> 
     (tmp_path / "link" / "p.toml").symlink_to(tmp_path / "file" / "p.toml")
     with pytest.raises(ConfigurationError, match="lets code inside write to this file"):
         Policy.load(tmp_path / "link" / "p.toml")
+
+
+@pytest.mark.parametrize(
+    "way", ["ws/conf/p.toml", "mine/p.toml", "ws/in/../../safe/p.toml", "mine/deep/p.toml", "mine/file.toml"]
+)
+def test_every_step_to_a_policy_counts(tmp_path: Path, way: str) -> None:
+    """A link, or a directory that is left again by ``..``, in a writable place lets code inside decide which file is read."""
+    for name in ("ws/in", "safe", "mine"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "safe" / "p.toml").write_text(f"[workspace]\npath = '{tmp_path}/ws'\n")
+    (tmp_path / "ws" / "conf").symlink_to(tmp_path / "safe")
+    (tmp_path / "ws" / "middle.toml").symlink_to("../safe/p.toml")
+    (tmp_path / "mine" / "p.toml").symlink_to("../ws/middle.toml")
+    (tmp_path / "mine" / "deep").symlink_to("../ws/conf")
+    (tmp_path / "mine" / "file.toml").symlink_to("deep/p.toml")
+    assert Policy.load(tmp_path / "safe" / "p.toml").workspace == Workspace(f"{tmp_path}/ws")
+    with pytest.raises(ConfigurationError, match="lets code inside write to this file"):
+        Policy.load(f"{tmp_path}/{way}")
+
+
+def test_a_way_out_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory that a relative path begins at is open already: that it lies in the workspace decides nothing."""
+    (tmp_path / "ws" / "in").mkdir(parents=True)
+    (tmp_path / "p.toml").write_text("[workspace]\npath = 'ws'\n")
+    monkeypatch.chdir(tmp_path / "ws" / "in")
+    assert Policy.load("../../p.toml").workspace
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(ConfigurationError):
+        Policy.load(tmp_path / "round")
+
+
+class _Odd(float):
+    def __repr__(self) -> str:
+        return "odd(1.5)"
+
+
+class _Mode(str, Enum):  # noqa: UP042 - of such a one the form is not its value
+    RW = "rw"
+
+
+def test_values_of_kinds_of_their_own_come_back() -> None:
+    """Numbers and words of a subclass, whose own form is no TOML, are written as what they are."""
+    mode: Any = _Mode.RW
+    policy = Policy(Workspace("/w", mode), (Mount("/a", "/b", mode),), quotas=Quotas(cpus=_Odd(1.5), pids=Signals.SIGTERM))
+    assert Policy.loads(policy.to_toml()) == policy
 
 
 def test_a_sandbox_by_a_file(tmp_path: Path) -> None:

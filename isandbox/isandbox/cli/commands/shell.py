@@ -53,7 +53,8 @@ def shell(*, id: str | None, command: tuple[str, ...], attach: int | None, detac
            stderr
       126  CMD cannot be executed
       127  CMD was not found
-      129  the terminal is gone; 143 when SIGTERM ended the session
+      129  the terminal is gone; 131 or 143 when SIGQUIT or SIGTERM ended the
+           session
       141  nobody reads isandbox's output any more
 
     \b

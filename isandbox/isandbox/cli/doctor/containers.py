@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from isandbox.cli.doctor.view import HostView, Row
 
 _PODMAN = {"systempaths=unconfined": "unmask=ALL"}
@@ -58,7 +60,7 @@ def docker_socket(view: HostView) -> Row:
     rootless = f"{runtime}/docker.sock"
     system = "/run/docker.sock" in view.present or "/var/run/docker.sock" in view.present
     if rootless in view.present:
-        fix = f"export DOCKER_HOST=unix://{rootless}"
+        fix = f"export DOCKER_HOST={shlex.quote(f'unix://{rootless}')}"
         beside = "; clients take the system's, which is there too" if system else ""
         return Row("docker_socket", "warn", f"rootless engine at {rootless}, and DOCKER_HOST is not set{beside}", fix)
     if system:

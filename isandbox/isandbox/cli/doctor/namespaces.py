@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
-from isandbox.cli.doctor.view import HostView, Row
+from isandbox.cli.doctor.view import HostView, Row, whole_number
 
 _APPARMOR = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
 _PROFILE = "/etc/apparmor.d/isandbox-helper"
 _FEW = 64
+_PLAIN_PATH = re.compile(r'/[^"\\*?\[\]{}@^,#\x00-\x1f\x7f]+\Z')
+_MODULES = re.compile(r"[a-z0-9_,]+\Z", re.ASCII)
 _FIRST_KERNEL = (5, 12)  # mount_setattr
 
 
@@ -77,10 +80,13 @@ def apparmor_userns(view: HostView) -> Row:
 
 
 def apparmor_fix(helper: str) -> str:
-    """One line that writes a profile for the helper, with which it alone may have user namespaces, and loads it.
+    """One line that writes a profile for the helper, with which it alone may have user namespaces, and loads it. Empty where its path
+    holds what a profile would take for a pattern, a variable, or its own end.
 
     Whoever may write to the helper's file has them too.
     """
+    if not _PLAIN_PATH.match(helper):
+        return ""
     profile = (
         f'abi <abi/4.0>,\ninclude <tunables/global>\nprofile isandbox-helper "{helper}" flags=(unconfined) {{\n  userns,\n}}\n'
     )
@@ -111,9 +117,9 @@ def _add_ids(view: HostView) -> str:
     for path in ("/etc/subuid", "/etc/subgid"):
         for line in view.files.get(path, "").splitlines():
             _, _, numbers = line.partition(":")
-            start, _, count = numbers.partition(":")
-            if start.isdecimal() and count.isdecimal():
-                first = max(first, int(start) + int(count))
+            start, count = (whole_number(number) for number in (numbers + ":").split(":")[:2])
+            if start is not None and count is not None:
+                first = max(first, start + count)
     ids = f"{first}-{first + 65_535}"
     return f"sudo usermod --add-subuids {ids} --add-subgids {ids} {shlex.quote(view.user)}"
 
@@ -135,7 +141,8 @@ def landlock(view: HostView) -> Row:
     if listed and "landlock" not in listed.split(","):
         boot = f"lsm=landlock,{listed}"
         fix = f"sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{boot} /' /etc/default/grub && sudo update-grub && sudo reboot"
-        return Row("landlock", "fail", f"not among the security modules that are on: {listed}", fix)
+        seen = f"not among the security modules that are on: {listed}"
+        return Row("landlock", "fail", seen, fix if _MODULES.match(listed) else "")
     if listed:
         return Row("landlock", "ok", "among the security modules that are on")
     return Row("landlock", "warn", "cannot be told: no sandbox has started, and /sys/kernel/security is not mounted")

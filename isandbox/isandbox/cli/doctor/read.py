@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import stat
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
@@ -81,12 +82,20 @@ def _user() -> str:
 
 
 def _text(path: str) -> str | None:
-    """``None`` where it is not there, or not for us: also a file whose module refuses to answer (EINVAL)."""
+    """``None`` where it is not there, or not for us: also a file whose module refuses to answer (EINVAL), and what is no file: in a
+    container that somebody else has made it may be a pipe without a writer.
+    """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, encoding="utf-8", errors="replace", opener=_calm) as file:
             return file.read(_MOST)
     except OSError:
         return None
+
+
+def _calm(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
 
 
 def _is_installed(name: str, path: str) -> bool:

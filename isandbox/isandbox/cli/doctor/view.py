@@ -10,7 +10,13 @@ from typing import Literal
 State = Literal["ok", "warn", "fail", "not applicable"]
 
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
+_DIGITS = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def whole_number(text: str) -> int | None:
+    """One of at most 19 digits: a file of a container is somebody else's, and Python refuses to read thousands of them."""
+    return int(text) if _DIGITS.match(text) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class HostView:
     def number(self, path: str) -> int | None:
         """The number in a file; ``None`` without the file, or one in it."""
         text = self.files.get(path, "").strip()
-        return int(text) if text.isascii() and text.isdecimal() else None
+        return whole_number(text)
 
     def mounts(self) -> Iterator[Mount]:
         """Lines of proc_pid_mountinfo(5) that are whole."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from isandbox.cli._layout import Column, age
+from isandbox.cli._neutral import visible
 from isandbox.cli._options import split_labels
 from isandbox.cli._output import say_object, say_table
 from isandbox.cli._streams import say
@@ -121,6 +122,6 @@ def process_object(one: ProcessInfo) -> dict[str, Any]:
 
 
 def say_lines(lines: Iterable[str]) -> int:
-    """One a line; nothing at all when there are none."""
-    text = "\n".join(lines)
+    """One a line, each made visible: of a backend of somebody else's an id may be anything. Nothing at all when there are none."""
+    text = "\n".join(map(visible, lines))
     return say(text, 0) if text else 0

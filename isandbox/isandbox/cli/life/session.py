@@ -9,12 +9,14 @@ import queue
 import select
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from isandbox.cli._streams import STDIN, STDOUT, OutputClosedError, read_stdin, write_all
 from isandbox.cli.life.edge import SignalledError
+from isandbox.cli.life.questions import Questions
 from isandbox.cli.life.terminal import RawTerminal, is_terminal, terminal_size
 from isandbox.errors import SandboxError
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from isandbox.sync import IProcess
 
 _GENEROUS = 5.0  # seconds for a thread that has nothing more to do
+_LATEST = 10.0  # seconds after which a terminal has answered
 _MOMENT = 1.0  # seconds for a program to draw; one that does not notice its size need not
 
 
@@ -41,7 +44,7 @@ class Session:
     """The user's terminal in raw mode, connected with ``process``, which has a terminal of its own. For the main thread, once.
 
     Every key goes in, Ctrl-C and Ctrl-Z too, but for ``keys``, which let go of the command. The size follows the user's
-    (SIGWINCH). SIGINT from elsewhere goes to the command; SIGTERM, SIGHUP and the terminal's end are the session's, but signals
+    (SIGWINCH). SIGINT from elsewhere goes to the command; SIGTERM, SIGHUP, SIGQUIT and the terminal's end are the session's, but signals
     that were ignored when we started stay so (nohup). A stop by SIGTSTP gives the terminal back until SIGCONT. However it
     ends, the terminal is as it was.
 
@@ -56,6 +59,7 @@ class Session:
         self._terminal = RawTerminal()
         self._requests: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._drawn, self._sized = threading.Event(), threading.Event()
+        self._questions, self._asked = Questions(), -_LATEST
         self._leaving: int | None = None
         self._over = self._within_line = False
         self._main = threading.get_ident()
@@ -84,6 +88,8 @@ class Session:
                 self._first_size()
                 start()
                 for _, chunk in self._process:
+                    if self._questions.feed(chunk):
+                        self._asked = time.monotonic()
                     _show(chunk)
                     self._within_line = not chunk.endswith(b"\n")
                     self._drawn.set()
@@ -121,25 +127,30 @@ class Session:
                 if not typing.is_alive():
                     os.close(stopped)
             finally:
-                self._terminal.leave()
+                self._give_back()
+
+    def _give_back(self) -> None:
+        self._terminal.leave(asked=time.monotonic() - self._asked < _LATEST)
 
     def _type(self, stopped: int) -> None:
         self._sized.wait()  # what is typed is for the size that the user sees, not for the one of a moment
         waiting = select.poll()
         waiting.register(STDIN, select.POLLIN)
         waiting.register(stopped, select.POLLIN)
-        # A command that does not read its input, has ended, or is gone needs no more of it.
-        with contextlib.suppress(SandboxError, BrokenPipeError):
-            while not any(fd == stopped for fd, _ in waiting.poll()):
-                if not (data := read_stdin()):
-                    self._leave(signal.SIGHUP)  # a raw terminal has no other end of input
-                    return
-                typed, let_go = self._keys.feed(data)
-                if let_go:
-                    self._leave(0)
-                    return
-                if typed:
+        read = True
+        while not any(fd == stopped for fd, _ in waiting.poll()):
+            if not (data := read_stdin()):
+                self._leave(signal.SIGHUP)  # a raw terminal has no other end of input
+                return
+            typed, let_go = self._keys.feed(data)
+            if let_go:
+                self._leave(0)
+                return
+            if typed and read:
+                try:
                     self._process.write_stdin(typed)
+                except (SandboxError, BrokenPipeError):  # it has closed its terminal, or is gone: the keys that leave still do
+                    read = False
 
     def _leave(self, number: int) -> None:
         self._leaving = number
@@ -175,6 +186,7 @@ class Session:
             signal.SIGINT: self._on_interrupt,
             signal.SIGTERM: self._on_end,
             signal.SIGHUP: self._on_end,
+            signal.SIGQUIT: self._on_end,
         }
         try:
             for number, handler in {**always, **unless_ignored}.items():
@@ -204,7 +216,7 @@ class Session:
         raise _Leave(number)
 
     def _on_stop(self, number: int, _frame: FrameType | None) -> None:
-        self._terminal.leave()
+        self._give_back()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)  # here we stand until SIGCONT
         signal.signal(number, self._on_stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from isandbox.cli._neutral import visible
 from isandbox.cli._prepare import prepare
 from isandbox.cli._report import Asked
 from isandbox.cli._signals import Signals
@@ -94,7 +95,8 @@ def _at_terminal(sandbox: ISandbox, process: IProcess, what: Asked, keys: bytes,
 
 def _say_goes_on(sandbox: ISandbox, process: IProcess) -> None:
     if process.id is not None:
-        say(f"isandbox: it goes on; take it up again with: isandbox shell {sandbox.info.id} --attach {process.id}", 0, STDERR)
+        said = f"isandbox: it goes on; take it up again with: isandbox shell {sandbox.info.id} --attach {process.id}"
+        say(visible(said), 0, STDERR)  # its id is what a helper says
 
 
 def _shell_of(sandbox: ISandbox) -> str:

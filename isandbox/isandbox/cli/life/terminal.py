@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import select
 import signal
 import termios
@@ -18,13 +19,27 @@ from isandbox.cli._streams import STDERR, STDIN, STDOUT, OutputClosedError, writ
 if TYPE_CHECKING:
     from isandbox.records import TerminalSize
 
-# What would have a terminal type by itself into the user's shell, or hide what it says, after the program that set it is gone:
-# mouse, focus and bracketed paste reports, other encodings of keys (xterm's and kitty's), application keys, a hidden cursor, the
-# alternate screen (1047: unlike 1049 it leaves the cursor alone where there was none), line drawing characters, colours.
-# From xterm's ctlseqs and kitty's keyboard protocol; a terminal skips those that it does not know.
-_CALM = b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2004l\x1b[>4;0m\x1b[=0u\x1b[?1l\x1b>\x1b[?25h\x1b[?1047l\x0f\x1b(B\x1b[m"
+# What would have a terminal type by itself into the user's shell, keep the user from typing, or hide what the shell says, after the
+# program that set it is gone. From xterm's ctlseqs, kitty's keyboard protocol and Windows Terminal's modes; a terminal skips those
+# that it does not know. Linux' console takes 16 numbers at once.
+_CALM = b"".join(
+    (
+        b"\x18\x1b\\",  # the end of a sequence, and of a string, in the middle of which the program has ended
+        b"\x1b[=0u\x1b[?1047l\x1b[=0u",  # kitty's keys are those of a screen; 1049 would move the cursor where there was no other
+        # mouse, focus, colour scheme and size reports; frozen drawing; Windows' keys; bracketed paste
+        b"\x1b[?9;1000;1001;1002;1003;1004;1005;1006;1015;1016;2026;2031;2048;9001;2004l",
+        b"\x1b[>4;0m\x1b[?1l\x1b>",  # xterm's keys, application keys
+        b"\x1b[2;4;20l",  # a locked keyboard, inserting, two characters for Enter
+        b"\x1b[?69l\x1b7\x1b[r\x1b8\x1b[?7h",  # margins, which move the cursor; lines that do not wrap
+        b"\x1b[?25h\x0f\x1b(B\x1b[m",  # the cursor, line drawing characters, colours
+    )
+)
+# Every terminal that answers at all answers this, and answers come in order.
+_LAST_QUESTION = b"\x1b[c"
+_LAST_ANSWER = re.compile(rb"\x1b\[\?[0-9;]*c")
 
 _QUIET = 200  # milliseconds without a key, after some
+_ANSWER = 1_000  # milliseconds until a terminal far away answers
 _LONGEST_PASTE = 3.0  # seconds
 
 
@@ -53,6 +68,7 @@ class RawTerminal:
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
+        self._changing: list[Any] | None = None
 
     def enter(self) -> None:
         """Raw mode, also again after a stop. The settings of the first time are those that `leave` restores.
@@ -63,8 +79,10 @@ class RawTerminal:
         while True:
             try:
                 before = termios.tcgetattr(STDIN) if self._before is None else self._before
+                self._changing = before  # a signal may end us before it is known that they are changed
                 tty.setraw(STDIN, termios.TCSADRAIN)
             except termios.error as error:
+                self._changing = None
                 if error.args[0] != errno.EINTR:
                     raise OSError(*error.args) from error
                 # Stopped, and continued in the foreground: only now the settings are those that we are given.
@@ -72,33 +90,37 @@ class RawTerminal:
                 self._before = before
                 return
 
-    def leave(self) -> None:
+    def leave(self, *, asked: bool = False) -> None:
         """As it was before `enter`, also from the background; nothing when that never came. What was typed for the command and
-        not read is dropped: it is not for the shell that reads next.
+        not read is dropped: it is not for the shell that reads next. With ``asked`` the terminal may be answering a program that
+        is gone: its answers are waited for, a second at most, and dropped as well.
         """
-        if self._before is None:
+        before = self._changing if self._before is None else self._before
+        if before is None:
             return
         # From the background, setting a terminal and reading from it would stop us.
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTTOU, signal.SIGTTIN)}
         try:
             with contextlib.suppress(OSError, OutputClosedError):
                 if is_terminal(STDOUT) and terminal_type() not in (None, "dumb"):
-                    write_all(STDOUT, _CALM)
+                    write_all(STDOUT, _CALM + _LAST_QUESTION if asked else _CALM)
             with contextlib.suppress(OSError, termios.error):  # it has hung up
-                _drop_typed()
-                termios.tcsetattr(STDIN, termios.TCSAFLUSH, self._before)
+                _drop_typed(_ANSWER if asked else 0)
+                termios.tcsetattr(STDIN, termios.TCSAFLUSH, before)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
 
-def _drop_typed() -> None:
+def _drop_typed(quiet: int) -> None:
     """Read what is on its way in. Flushing alone takes what the terminal holds, and the kernel fills that again from what a paste
     has left behind it (Linux: 64 KiB of a pseudo-terminal): a program that ends in the middle of a paste would hand the rest to
     the user's shell.
     """
     waiting = select.poll()
     waiting.register(STDIN, select.POLLIN)
-    quiet, end = 0, time.monotonic() + _LONGEST_PASTE
-    while waiting.poll(quiet) and time.monotonic() < end and os.read(STDIN, 65_536):
-        quiet = _QUIET
+    end, seen = time.monotonic() + _LONGEST_PASTE, b""
+    while waiting.poll(quiet) and time.monotonic() < end and (data := os.read(STDIN, 65_536)):
+        seen = (seen + data)[-65_536:]
+        if quiet != _ANSWER or _LAST_ANSWER.search(seen):
+            quiet = _QUIET

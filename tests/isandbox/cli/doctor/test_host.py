@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from isandbox.cli.doctor import containers, machine, namespaces
+from isandbox.cli.doctor import containers, machine, namespaces, read
 from isandbox.cli.doctor.checks import CHECKS
 from isandbox.cli.doctor.read import read_host
 from isandbox.cli.doctor.view import HostView
@@ -194,6 +195,44 @@ def test_the_profile_that_is_copied(tmp_path: Path) -> None:
         "}",
     ]
     assert shlex.split(command)[-3:] == ["apparmor_parser", "-r", "/etc/apparmor.d/isandbox-helper"]
+
+
+@pytest.mark.parametrize("name", ['a" flags=(unconfined) {', "*", "@{HOME}", "a\nb", "a\\x22"])
+def test_no_profile_for_what_would_be_more_than_a_path(name: str) -> None:
+    """A directory whose name ends the profile's text, or is a pattern of AppArmor, gets no command to copy."""
+    assert namespaces.apparmor_fix(f"/work/{name}/isandbox-helper") == ""
+
+
+@pytest.mark.parametrize("runtime", ["/run/a b", "/run/a;true", "/run/$(echo x)"])
+def test_a_directory_of_any_name_is_one_word(runtime: str) -> None:
+    """The command to copy sets one variable, whatever the directory of the user's sockets is called."""
+    view = host(env={"XDG_RUNTIME_DIR": runtime}, present=frozenset({f"{runtime}/docker.sock"}))
+    line = containers.docker_socket(view).fix + '; printf %s "$DOCKER_HOST"'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == f"unix://{runtime}/docker.sock"
+
+
+def test_security_modules_of_any_text() -> None:
+    """What stands where the kernel lists its modules becomes part of a command only if it is such a list."""
+    view = host(native=BROKEN, layers={}, files={LSM: "yama'; reboot; '"})
+    assert (namespaces.landlock(view).state, namespaces.landlock(view).fix) == ("fail", "")
+
+
+def test_numbers_of_thousands_of_digits() -> None:
+    """A file of a container whose numbers Python refuses to read is one without a number."""
+    many = "9" * 5000
+    files = dict.fromkeys((MOST, UNCLONE, APPARMOR, "/sys/fs/selinux/enforce"), many)
+    files |= dict.fromkeys(("/etc/subuid", "/etc/subgid"), f"bert:{many}:1\nbert:1:{many}\nbert:1\n")
+    for check in CHECKS:
+        assert check(host(native=BROKEN, files=files)).seen
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container that somebody else has made /etc/os-release may be a pipe without a writer."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("ID=alpine")
+    monkeypatch.setattr(read, "FILES", (str(tmp_path / "pipe"), str(tmp_path / "file")))
+    assert dict(read_host(None, {}).files) == {str(tmp_path / "file"): "ID=alpine"}
 
 
 def test_the_mount_of_a_path() -> None:

@@ -4,11 +4,18 @@ import os
 import select
 import signal
 import sys
+import termios
+import threading
 import time
+import tty
 
 import psutil
 import pytest
 from pexpect import TIMEOUT
+
+from isandbox.cli.life import terminal
+from isandbox.cli.life.keys import DetachKeys
+from isandbox.cli.life.session import Session
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the native helper is for Linux")
 
@@ -233,3 +240,113 @@ def test_errors(isandbox, keyboard, program):
     at.expect(rb"isandbox: no-such-program: No such file or directory\r\n")
     assert at.exit_code() == 127
     assert at.is_as_before()
+
+
+def test_answers_of_the_terminal(keyboard, program):
+    """What the terminal answers to a program that has ended by then is never read by the shell outside."""
+    words = [program, "shell", "--type", "local", "-w", ".:rw", *in_sh("printf 'ask\\033[6n'")]
+    at = keyboard("sh", "-c", '"$@"; head -n 1', "sh", *words)
+    at.expect(rb"ask\x1b\[6n")
+    at.expect(rb"\x1b\[c")  # far away the first answer sets out only now
+    at.type(b"\x1b[12;34R")
+    at.type(b"\x1b[?62;22c")
+    until(at.is_as_before)
+    at.type(b"own\r")
+    at.expect(rb"own\r\n")
+    assert b"12" not in at.expect(rb"own\r\n")
+    assert at.exit_code() == 0
+
+
+def test_a_terminal_that_does_not_answer(keyboard, program):
+    """Whoever asks a terminal that gives no answers gets none, and the session ends all the same."""
+    at = keyboard(program, "shell", "--type", "local", "-w", ".:rw", *in_sh("printf 'ask\\033[6n'; exit 5"))
+    at.expect(rb"\x1b\[c")
+    assert at.exit_code() == 5
+    assert at.is_as_before()
+
+
+@pytest.mark.parametrize("script", ["printf '\\033]0;unfinished'", "printf '\\033P+q'; kill -9 $$", "printf '\\033[3'"])
+def test_an_unfinished_sequence(keyboard, program, script):
+    """A string or sequence in whose middle the program ended does not swallow what calms the terminal."""
+    at = keyboard(program, "shell", "--type", "local", "-w", ".:rw", *in_sh(script))
+    at.expect(rb"\x18\x1b\\\x1b\[=0u\x1b\[\?1047l\x1b\[=0u")
+    at.expect(rb"\x1b\[2;4;20l.*\x1b\[r\x1b8\x1b\[\?7h")
+    assert at.exit_code() in (0, 137)
+
+
+def test_quit_from_elsewhere(keyboard, program):
+    """SIGQUIT ends the session with the terminal as it was, too."""
+    at = keyboard(program, "shell", "--type", "local", "-w", ".:rw", *in_sh("echo ready; while :; do sleep 0.1; done"))
+    at.expect(b"ready")
+    at.running.send_signal(signal.SIGQUIT)
+    assert at.exit_code() == 128 + signal.SIGQUIT
+    assert at.is_as_before()
+
+
+def test_a_signal_right_after_the_change(monkeypatch):
+    """Also when a signal ends us between the change to raw mode and the next line, the terminal is as it was."""
+    master, theirs = os.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        real = tty.setraw
+
+        def ended(_fd, when):
+            real(theirs, when)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(terminal, "STDIN", theirs)
+        monkeypatch.setattr(terminal, "STDOUT", -1)
+        monkeypatch.setattr(tty, "setraw", ended)
+        raw = terminal.RawTerminal()
+        with pytest.raises(KeyboardInterrupt):
+            raw.enter()
+        assert termios.tcgetattr(theirs) != before
+        raw.leave()
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(master)
+        os.close(theirs)
+
+
+class _Deaf:
+    """A command that runs on, and takes no input any more."""
+
+    def __init__(self, refused):
+        self.refused = refused
+
+    def write_stdin(self, data):
+        self.refused.set()
+        raise BrokenPipeError
+
+    def resize(self, rows, columns):
+        pass
+
+    def __iter__(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            time.sleep(0.05)
+        return iter(())
+
+
+def test_leaving_what_takes_no_input(monkeypatch):
+    """The keys that leave a command do so also after it has refused a key."""
+    master, theirs = os.openpty()
+    standard = os.dup(0)
+    refused = threading.Event()
+    try:
+        os.dup2(theirs, 0)
+        monkeypatch.setattr(terminal, "STDOUT", -1)
+
+        def keys():
+            os.write(master, b"x")
+            refused.wait(60)
+            os.write(master, b"\x10\x11")
+
+        typist = threading.Thread(target=keys)
+        typist.start()
+        assert Session(_Deaf(refused), DetachKeys(b"\x10\x11")).run() == "let go"
+        typist.join(60)
+    finally:
+        os.dup2(standard, 0)
+        for fd in (standard, master, theirs):
+            os.close(fd)
