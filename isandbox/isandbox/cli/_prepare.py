@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 WORKSPACE_INSIDE = "/workspace"
 _NOWHERE = f"{os.devnull}/none"  # below a device: no program of the host is there
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NOWHERE = "/dev/null"  # a workspace that holds no file of the host
 
 
 @dataclass(frozen=True, slots=True)
