@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -114,8 +115,6 @@ def test_a_number_that_means_another_process() -> None:
 def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
     """One that was stopped when its owner died, and so did not end by itself, goes with the next reap."""
     owner = other("s = sync.create_sandbox('seccomp')\nsay([s.info.id])\nimport time\ntime.sleep(60)", wait=False)
-    import json
-
     try:
         (name,) = json.loads(owner.stdout.readline())
         os.kill(first_process(name).pid, signal.SIGSTOP)
@@ -126,6 +125,36 @@ def test_the_helper_of_a_dead_owner_is_ended(other: Other) -> None:
     sync.reap()  # or one of a test beside this: processes are everybody's to see
     assert eventually(lambda: name not in {found.id for found in first_processes()})
     assert name not in sync.reap().removed
+
+
+KEEP = """
+import signal, sys
+with open("/proc/self/comm", "w") as file:
+    file.write("isandbox-keeper")
+signal.signal(signal.SIGCONT, lambda *_: sys.exit(7))
+print(1, flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_a_keeper_that_is_at_it_is_let_go_on() -> None:
+    """Where a helper of `local` is killed its keepers end what commands have left, which nobody else would find: a reap that comes
+    upon one in the middle of that does not end it.
+    """
+    with subprocess.Popen(["sleep", "100"]) as owner:
+        command = [sys.executable, "-c", KEEP, ID, str(name_process(owner.pid))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as keeper:
+            try:
+                assert keeper.stdout is not None
+                keeper.stdout.readline()
+                owner.kill()
+                owner.wait()
+                sync.reap()  # or one of a test beside this
+                assert keeper.wait(timeout=60) == 7
+            finally:
+                owner.kill()
+                keeper.kill()
 
 
 PRETEND = "import os, sys; os.setgroups([]); os.setresuid(*map(int, sys.argv[1].split(','))); print(1, flush=True); input()"

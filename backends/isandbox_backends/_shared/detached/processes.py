@@ -25,13 +25,16 @@ DETACHED = "detached"
 
 @dataclass(frozen=True, slots=True)
 class NamedHelper:
-    """``owner``: ``None`` for a detached sandbox's. ``start``: of the process, in clock ticks since boot."""
+    """``owner``: ``None`` for a detached sandbox's. ``start``: of the process, in clock ticks since boot. ``keeper``: of one
+    command, by the name that it gives itself.
+    """
 
     pid: int
     parent: int
     start: int
     id: str
     owner: ProcessName | None
+    keeper: bool = False
 
     @property
     def backend(self) -> str:
@@ -53,10 +56,11 @@ def helper_of(pid: int) -> NamedHelper | None:
         named = parse_arguments(_read(f"/proc/{pid}/cmdline"))
         if named is None:
             return None
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        before, _, after = _read(f"/proc/{pid}/stat").rpartition(b")")
+        fields = after.split()
         if fields[0] in {b"Z", b"X"}:
             return None
-        return NamedHelper(pid, int(fields[1]), int(fields[19]), *named)
+        return NamedHelper(pid, int(fields[1]), int(fields[19]), *named, keeper=before.endswith(b"(isandbox-keeper"))
     except (OSError, ValueError, IndexError):
         return None
 

@@ -57,7 +57,11 @@ def _of_register(backend: str) -> Iterator[str]:
 
 
 def _helpers(backend: str) -> Iterator[str]:
-    """The first processes of owned sandboxes whose owner is dead. They end by themselves; one that is stuck or stopped did not."""
+    """The first processes of owned sandboxes whose owner is dead. They end by themselves; one that is stuck or stopped did not.
+
+    Where a first process was killed that is no pid namespace's, its keepers are at it: each ends what its command has left, and
+    then itself. Nobody else would find that, so they are not ended but, when they were stopped, let go on.
+    """
     for helper in first_processes():
         if helper.backend != backend or helper.owner is None or process_fate(helper.owner) != "dead":
             continue
@@ -67,7 +71,7 @@ def _helpers(backend: str) -> Iterator[str]:
         try:
             if not has_our_ids(helper):  # asked while the descriptor holds the process: it is not another one by now
                 continue
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            signal.pidfd_send_signal(fd, signal.SIGCONT if helper.keeper else signal.SIGKILL)
             if wait_for_end(fd, _END):
                 yield helper.id
         except ProcessLookupError:
