@@ -200,7 +200,7 @@ def test_the_profile_that_is_copied(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ['a" flags=(unconfined) {', "*", "@{HOME}", "a\nb", "a\\x22"])
 def test_no_profile_for_what_would_be_more_than_a_path(name: str) -> None:
     """A directory whose name ends the profile's text, or is a pattern of AppArmor, gets no command to copy."""
-    assert namespaces.apparmor_fix(f"/work/{name}/isandbox-helper") == ""
+    assert namespaces.apparmor_fix(f"/opt/{name}/isandbox-helper") == ""
 
 
 @pytest.mark.parametrize("runtime", ["/run/a b", "/run/a;true", "/run/$(echo x)"])
