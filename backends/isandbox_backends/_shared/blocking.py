@@ -60,10 +60,7 @@ class BlockingProcess(IProcess):
 
     @property
     def offsets(self) -> Offsets:
-        behind = dict(self._dropped)
-        for stream, chunk in list(self._chunks):
-            behind[stream] += len(chunk)
-        return Offsets(*(self._exchange.offset(stream) - behind[stream] for stream in STREAMS))
+        return self._exchange.offsets(self._dropped, list(self._chunks))
 
     def await_started(self) -> None:
         """Until the pid is known or the start has failed."""

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 from isandbox._text import plain
 from isandbox.capture import HeadTail
 from isandbox.errors import SandboxClosedError, SandboxLostError
-from isandbox.records import ExecResult, Omitted
+from isandbox.records import STREAMS, ExecResult, Offsets, Omitted
 from isandbox_backends._shared.protocol import Decoder, Exit, ProtocolError, Started, StartStage
 from isandbox_backends._shared.protocol import Omitted as Missed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from isandbox.command import ProcessSpec
     from isandbox.records import Limit, Stream
 
@@ -146,6 +148,13 @@ class Exchange:
         """Where a stream goes on after what has been taken in."""
         kept = self._kept.get(stream)
         return self._first[stream] + self._missed[stream] + (kept.total if kept else 0)
+
+    def offsets(self, dropped: Mapping[Stream, int], waiting: Iterable[tuple[Stream, bytes]]) -> Offsets:
+        """Where an iteration goes on: before what it has dropped, and what still waits for it."""
+        behind = dict(dropped)
+        for stream, chunk in waiting:
+            behind[stream] += len(chunk)
+        return Offsets(*(self.offset(stream) - behind[stream] for stream in STREAMS))
 
     @property
     def start_stage(self) -> StartStage:

@@ -92,7 +92,7 @@ class SandboxGroup:
         self.version, self.held = place.version, frozenset(place.parents)
         self._fs, self._limits = fs, limits
         self._of = {controller: f"{parent}/{name}" for controller, parent in place.parents.items()}
-        self.directories = self._directories = tuple(dict.fromkeys(self._of.values()))
+        self.directories = tuple(dict.fromkeys(self._of.values()))
         self._used: dict[int, str] = {}
         self._ended: deque[str] = deque()  # whose command has ended; a background child may live in one
 
@@ -102,7 +102,7 @@ class SandboxGroup:
     def make(self) -> None:
         """Raises `OSError`; then nothing is left."""
         try:
-            for directory in self._directories:
+            for directory in self.directories:
                 self._fs.make(directory)
             self._set_limits()
         except BaseException:
@@ -113,7 +113,7 @@ class SandboxGroup:
         if self.version == "v2":
             given = " ".join(f"+{name}" for name in sorted(self.held - {"cpuacct"}))
             if given:
-                self._fs.write(f"{self._directories[0]}/cgroup.subtree_control", given)
+                self._fs.write(f"{self.directories[0]}/cgroup.subtree_control", given)
         limits, write = self._limits, self._write
         if limits.memory is not None:
             if self.version == "v2":
@@ -150,7 +150,7 @@ class SandboxGroup:
         try:
             if fresh:
                 self._make_one(name)
-            for directory in self._directories:
+            for directory in self.directories:
                 command.joins.append(self._fs.open(f"{directory}/{name}/cgroup.procs", os.O_RDWR))
             for meter, path in self._counters(name).items():
                 command.counters[meter] = self._fs.open(path, os.O_RDONLY)
@@ -169,7 +169,7 @@ class SandboxGroup:
             except IndexError:
                 return None
             try:
-                if not any(self._fs.read(f"{directory}/{name}/cgroup.procs").strip() for directory in self._directories):
+                if not any(self._fs.read(f"{directory}/{name}/cgroup.procs").strip() for directory in self.directories):
                     return name
             except FileNotFoundError:  # somebody has removed it, or a part of it
                 self._remove_one(name)
@@ -181,18 +181,18 @@ class SandboxGroup:
         return None
 
     def _make_one(self, name: str) -> None:
-        for directory in self._directories:
+        for directory in self.directories:
             self._fs.make(f"{directory}/{name}")
         if self.version == "v1":
             return
-        group = f"{self._directories[0]}/{name}"
+        group = f"{self.directories[0]}/{name}"
         if "memory" in self.held:  # out of memory ends a command as a whole, and no other
             self._fs.write(f"{group}/memory.oom.group", "1")
         if self._limits.pids is not None:  # counts where the limit is; before Linux 6.11, where the process is
             self._fs.write(f"{group}/pids.max", str(self._limits.pids))
 
     def _remove_one(self, name: str) -> None:
-        for directory in self._directories:
+        for directory in self.directories:
             with contextlib.suppress(OSError):
                 self._fs.remove(f"{directory}/{name}")
 
@@ -228,12 +228,12 @@ class SandboxGroup:
         until = time.monotonic() + _REMOVE_WITHIN
         while not self.remove_now():
             if time.monotonic() > until:
-                raise OSError(errno.EBUSY, "a control group still holds processes", self._directories[0])
+                raise OSError(errno.EBUSY, "a control group still holds processes", self.directories[0])
             time.sleep(0.002)
 
     def remove_now(self) -> bool:
         """Remove what holds no processes; true when that was all. Raises `OSError` for another reason than processes."""
-        removed = [self._removed(directory) for directory in self._directories]
+        removed = [self._removed(directory) for directory in self.directories]
         return all(removed)
 
     def _removed(self, directory: str) -> bool:

@@ -42,3 +42,4 @@ def test_no_output_takes_long(piece: bytes) -> None:
     questions.feed(b"\x1b[")
     for _ in range(16):
         questions.feed(piece * (65_536 // len(piece)))
+    assert questions.feed(b"\x18\x1b[6n")  # and a question after it is still seen
